@@ -10,8 +10,8 @@ from xdsl.dialects.func import FuncOp
 import mlc
 from mlc.dialects import te
 from mlc.dialects.graph.store import attach_store
-from mlc.dialects.source import parse_module
-from mlc.driver.flops import flops_of
+from mlc.dialects.syntax.source import parse_module
+from mlc.driver.kernels.flops import flops_of
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.support.weights import WeightStore

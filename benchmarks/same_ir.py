@@ -35,8 +35,8 @@ def dump(directory: Path, names: list[str]) -> None:
     """Write the texts of all models, one compressed file for each model, target, number of threads and level."""
     import models
 
-    from mlc.driver.compilation import Compilation
-    from mlc.driver.compile import load_model
+    from mlc.driver.models.compilation import Compilation
+    from mlc.driver.models.compile import load_model
     from mlc.driver.options import Options
 
     directory.mkdir(parents=True, exist_ok=True)

@@ -26,9 +26,9 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.index import ZERO, Index, IndexMapAttr, const, dim, dim_name, tile
-from mlc.dialects.lexer import VALUE_TEXT
+from mlc.dialects.syntax.lexer import VALUE_TEXT
+from mlc.dialects.syntax.token_parser import TokenParser
 from mlc.dialects.text import TextOp, parse_defined
-from mlc.dialects.token_parser import TokenParser
 
 _INDEX = IndexType()
 # An axis of a constant extent, and a list of them.

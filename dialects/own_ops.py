@@ -6,7 +6,7 @@ from functools import cache
 from xdsl.ir import Operation
 
 from mlc.support.errors import UserError
-from mlc.support.plugins import entry_points, plugins
+from mlc.support.registered.plugins import entry_points, plugins
 
 ENTRY_POINT_GROUP = "mlc.ops"
 """The entry points of installed ops: the op's name -> module:Class; the module registers its te and its converter."""

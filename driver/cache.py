@@ -25,7 +25,7 @@ from stat import S_IMODE
 from mlc.driver.options import has_own_passes
 from mlc.runtime.artifact import Artifact, DamagedArtifact
 from mlc.support.errors import warn
-from mlc.support.plugins import plugins, plugins_key
+from mlc.support.registered.plugins import plugins, plugins_key
 from mlc.support.scratch import PREFIX, release_scratch, remove_scratch
 
 DEFAULT_SIZE = 4 << 30

@@ -8,7 +8,7 @@ from typing import Any
 
 from mlc.lowering.memory.planners import PLANNER_NAMES, PLANNERS
 from mlc.support.errors import UserError, did_you_mean
-from mlc.support.memory_pools import ConstantPool, DeclaredPool, WorkspacePool, pools_text
+from mlc.support.registered.memory_pools import ConstantPool, DeclaredPool, WorkspacePool, pools_text
 
 
 @dataclass(frozen=True)

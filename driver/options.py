@@ -7,11 +7,11 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from mlc.driver.memory_options import MemoryOptions
-from mlc.driver.schedules import Schedules
+from mlc.driver.models.schedules import Schedules
 from mlc.support.errors import UserError
 from mlc.support.files import read_file
-from mlc.support.plugins import is_plugins
-from mlc.support.registrations import have_keys, registrations_key
+from mlc.support.registered.plugins import is_plugins
+from mlc.support.registered.registrations import have_keys, registrations_key
 from mlc.targets.device import HOST, Device
 from mlc.targets.target import Target, target_text
 

@@ -16,7 +16,7 @@ from mlc.dialects.external import Argument, Callee
 from mlc.interp import values as V
 from mlc.interp.errors import InterpreterError
 from mlc.support.errors import UserError
-from mlc.support.functions import call_function, get_func
+from mlc.support.registered.functions import call_function, get_func
 
 Array = np.ndarray[Any, Any]
 Call = Callable[[Sequence[Array], Sequence[Array]], None]

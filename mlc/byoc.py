@@ -4,14 +4,21 @@ External compilers: the parts of a model that somebody else's code computes (doc
 A table of patterns says what a compiler takes over, a codegen makes an object or C source of each region.
 """
 
-from mlc.passes.graph.annotate.compilers import (
+from mlc.passes.graph.external.annotate.compilers import (
     ExternalCompiler,
     ExternalKernel,
     Region,
     register_compiler,
     remove_compiler,
 )
-from mlc.passes.graph.annotate.patterns import OperandPattern, Pattern, PatternMatch, is_constant, is_op, wildcard
+from mlc.passes.graph.external.annotate.patterns import (
+    OperandPattern,
+    Pattern,
+    PatternMatch,
+    is_constant,
+    is_op,
+    wildcard,
+)
 
 __all__ = [
     "ExternalCompiler",

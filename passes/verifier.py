@@ -5,8 +5,8 @@ Invariants: every value is defined before its uses and in a region that encloses
 terminator has one; an op with successors is its block's last and branches within its region; each op's
 `verify_` holds.
 
-An op's `verify_` runs once per signature (dialects/probe.py): where it reads nothing but the op's types and attributes,
-what it accepts once it accepts again.
+An op's `verify_` runs once per signature (dialects/syntax/probe.py): where it reads nothing but the op's types and
+attributes, what it accepts once it accepts again.
 """
 
 # The fields of an op are read directly: its properties build a view of the op for each access.
@@ -20,7 +20,8 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.probe import (
+from mlc.dialects.symbol_lookup import unchanged_symbols
+from mlc.dialects.syntax.probe import (
     ContextRead,
     IsolatedKernel,
     Signature,
@@ -30,7 +31,6 @@ from mlc.dialects.probe import (
     region_signature,
     signature,
 )
-from mlc.dialects.symbol_lookup import unchanged_symbols
 from mlc.passes.dominance import DominatorTree
 
 _REMEMBERED = 1 << 16

@@ -5,9 +5,9 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 
-from mlc.support import functions
 from mlc.support.abi import RT_ERROR, RuntimeStruct
 from mlc.support.errors import UserError
+from mlc.support.registered import functions
 
 
 class _FunctionEntry(ctypes.Structure):

@@ -19,8 +19,8 @@ from importlib import import_module
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo
 from mlc.support.errors import UserError, did_you_mean
-from mlc.support.plugins import entry_points, plugins
-from mlc.support.registrations import note
+from mlc.support.registered.plugins import entry_points, plugins
+from mlc.support.registered.registrations import note
 from mlc.targets.target import Target
 
 Write = Callable[[KernelInfo, Target, int], sched.ScheduleOp | None]

@@ -25,7 +25,7 @@ from mlc.schedules.analysis import KernelInfo
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.externs import joined, parts_between_externs
 from mlc.schedules.registry import strategies
-from mlc.support.registrations import REGISTERED, note
+from mlc.support.registered.registrations import REGISTERED, note
 from mlc.targets.target import Target
 
 Seconds = Callable[[KernelInfo, Target, int, str], float | None]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar
 
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.files import read_file
-from mlc.support.plugins import entry_points
+from mlc.support.registered.plugins import entry_points
 
 if TYPE_CHECKING:
     from datetime import date, time

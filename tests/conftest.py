@@ -56,8 +56,8 @@ def _own_registries() -> Iterator[None]:
     from mlc.frontends.onnx.table import CUSTOM
     from mlc.passes.loop.directives.tensorize import INTRINSICS
     from mlc.schedules.registry import USER_STRATEGIES
-    from mlc.support.plugins import PROJECTS
-    from mlc.support.registrations import REGISTERED
+    from mlc.support.registered.plugins import PROJECTS
+    from mlc.support.registered.registrations import REGISTERED
 
     registries: list[dict[Any, Any]] = [CUSTOM, USER_PASSES, USER_DIALECTS, USER_OPS]
     registries += [INTRINSICS, USER_STRATEGIES, REGISTERED, PROJECTS]

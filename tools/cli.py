@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from mlc.driver.options import EXECUTORS, PRECISIONS
-from mlc.tools.cli_memory import add_memory_arguments, given_memory_option, memory_arguments_of
+from mlc.tools.commands.memory import add_memory_arguments, given_memory_option, memory_arguments_of
 from mlc.tools.opt.choice import (
     add_choice_arguments,
     add_load_argument,
@@ -35,22 +35,22 @@ from mlc.tools.opt.choice import (
 from mlc.tools.opt.limits import add_limits, apply_limits
 
 if TYPE_CHECKING:
-    from mlc.driver.compilation import ValidatedOn
+    from mlc.driver.models.compilation import ValidatedOn
     from mlc.targets.device import Device
 
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.
 COMMANDS = {
-    "compile": ("mlc.tools.cli_compile", "compile a model to a C library, a directory, or the IR of a level"),
-    "package": ("mlc.tools.cli_package", "write a compiled model as a directory that builds with make or CMake"),
-    "run": ("mlc.tools.cli_run", "run a model on arrays from .npy files"),
-    "bench": ("mlc.tools.cli_bench", "measure a model's latency, and onnxruntime's for comparison"),
-    "check": ("mlc.tools.cli_check", "list all errors and unsupported operations of a model"),
-    "bisect": ("mlc.tools.cli_bisect", "find the pass, the rewrite and the op that make a model wrong"),
-    "reduce": ("mlc.tools.cli_reduce", "make a module small for which a command still succeeds"),
-    "new": ("mlc.tools.cli_new", "write a project of your own: a pass, op, dialect, strategy or backend"),
-    "run-ir": ("mlc.tools.cli_run_ir", "run a module of any level in the reference interpreters"),
-    "diff": ("mlc.tools.cli_diff", "compare two modules, models, pipelines, levels or targets"),
-    "inspect": ("mlc.tools.cli_inspect", "show a compiled model's operations by level, memory and kernels"),
+    "compile": ("mlc.tools.commands.compile", "compile a model to a C library, a directory, or the IR of a level"),
+    "package": ("mlc.tools.commands.package", "write a compiled model as a directory that builds with make or CMake"),
+    "run": ("mlc.tools.commands.run", "run a model on arrays from .npy files"),
+    "bench": ("mlc.tools.commands.bench", "measure a model's latency, and onnxruntime's for comparison"),
+    "check": ("mlc.tools.commands.check", "list all errors and unsupported operations of a model"),
+    "bisect": ("mlc.tools.commands.bisect", "find the pass, the rewrite and the op that make a model wrong"),
+    "reduce": ("mlc.tools.commands.reduce", "make a module small for which a command still succeeds"),
+    "new": ("mlc.tools.commands.new", "write a project of your own: a pass, op, dialect, strategy or backend"),
+    "run-ir": ("mlc.tools.commands.run_ir", "run a module of any level in the reference interpreters"),
+    "diff": ("mlc.tools.commands.diff", "compare two modules, models, pipelines, levels or targets"),
+    "inspect": ("mlc.tools.commands.inspect", "show a compiled model's operations by level, memory and kernels"),
 }
 
 
@@ -173,7 +173,7 @@ def add_pass_arguments(parser: argparse.ArgumentParser) -> None:
 def load_files(args: argparse.Namespace) -> None:
     """Run the files of --load."""
     for path in getattr(args, "load", ()):
-        from mlc.dialects.source import InputError
+        from mlc.dialects.syntax.source import InputError
         from mlc.tools.opt.load import load_user_file
 
         try:
@@ -246,7 +246,7 @@ def executable_of(args: argparse.Namespace):
 
             return toolchain.load_executable(args.model, args.threads, executor)
         return load_executable(args.model, args.threads, executor)
-    from mlc.driver.compile import compile
+    from mlc.driver.models.compile import compile
 
     return compile(
         args.model,

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mlc.support.display.ir_text import IRText, Pretty
 from mlc.support.errors import UserError
-from mlc.support.ir_text import IRText, Pretty
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation
@@ -37,7 +37,7 @@ def show(source: Model | Operation | str, nodes: bool = False) -> IRText:
     """
     from xdsl.ir import Operation
 
-    from mlc.dialects.source_nodes import ir_text
+    from mlc.dialects.syntax.source_nodes import ir_text
 
     if isinstance(source, str):
         return IRText(source)

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
-from mlc.driver.compile import compile
+from mlc.driver.models.compile import compile
 from mlc.runtime.executable import Executable
 from mlc.support.errors import UserError, collected_warnings
 

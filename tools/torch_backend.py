@@ -17,7 +17,7 @@ import torch
 from torch import fx
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.driver.compile import compile as compile_model
+from mlc.driver.models.compile import compile as compile_model
 from mlc.frontends.common.values import Value
 from mlc.frontends.torch.arrays import to_numpy, to_torch
 from mlc.frontends.torch.importer import AtenImporter, check_calls

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from xdsl.ir import SSAValue
 
-from mlc.codegen.c import print_function
-from mlc.codegen.c_prelude import PRELUDE, SNAPPED_PRELUDE
-from mlc.codegen.c_printer import RACES, checked_ops
+from mlc.codegen.c.emit import print_function
+from mlc.codegen.c.prelude import PRELUDE, SNAPPED_PRELUDE
+from mlc.codegen.c.printer import RACES, checked_ops
 from mlc.dialects import loop
 from mlc.interp.errors import InterpreterError
 from mlc.interp.loop import bind, outputs_of

@@ -134,7 +134,7 @@ class Module:
         """The module's machine code, compiled once for all its kernels."""
         from mlc.codegen.functions import functions_text
         from mlc.codegen.jit import load_libraries
-        from mlc.codegen.llvm_ir import print_module
+        from mlc.codegen.llvm.ir import print_module
         from mlc.codegen.native import Library, emit_object
         from mlc.targets.target import native_target
 

@@ -37,7 +37,7 @@ from mlc.interp.sizes import shapes_at, sizes_of, solved_types, typical_of
 from mlc.lowering.graph_to_main.convert import is_main_on_buffers
 from mlc.support.errors import UserError, did_you_mean
 from mlc.validation.inputs import random_arrays
-from mlc.validation.plan_places import symbols_on
+from mlc.validation.plans.plan_places import symbols_on
 
 NAME = "graph.name"
 """The attribute on arguments and results of @main with their names in the model."""

@@ -24,12 +24,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.interp.compare import Difference, difference, differences, epsilon
 from mlc.support.arithmetic import OWN, WIDE
+from mlc.support.display.progress import ProgressBar
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import warn
-from mlc.support.progress import ProgressBar
 from mlc.validation.execute import Facts, Module, RunnableFunction, Types
 from mlc.validation.informative import informative_inputs
 from mlc.validation.inputs import RandomWeights, Recorded, fitted

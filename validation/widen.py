@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from mlc.codegen.c_values import ROUNDS_TO
+from mlc.codegen.c.values import ROUNDS_TO
 from mlc.dialects import loop
 from mlc.dialects.constants import numbers
 from mlc.interp.values import element_dtype

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.source import SourceParser
+from mlc.dialects.syntax.source import SourceParser
 
 if TYPE_CHECKING:
     from xdsl.parser import Parser

@@ -8,9 +8,9 @@ The llvm_ext dialect: LLVM operations that xDSL's `llvm` dialect lacks.
     sync      ::= atomicrmw kind ordering | fence ordering
 
 Each op is one LLVM instruction or intrinsic, except `splat` and `gather` (two) and `math` (a call of a prelude
-function, `codegen/prelude.py`). Scalars and one-dimensional vectors are handled alike.
+function, `codegen/llvm/prelude.py`). Scalars and one-dimensional vectors are handled alike.
 
-Flags that upstream ops do not model are discardable attributes, which `codegen/llvm_ir.py` reads:
+Flags that upstream ops do not model are discardable attributes, which `codegen/llvm/ir.py` reads:
 `nontemporal` and `invariant` on `llvm.load`, `no_unroll` on a branch that closes a loop.
 """
 

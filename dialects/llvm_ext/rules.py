@@ -40,7 +40,7 @@ ATOMIC_KINDS = tuple("xchg add sub and or xor max min umax umin fadd fmax fmin".
 ORDERINGS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
 FENCE_ORDERINGS = ORDERINGS[1:]
 
-# Prelude function -> number of operands; `codegen/prelude.py` has the definitions and error bounds.
+# Prelude function -> number of operands; `codegen/llvm/prelude.py` has the definitions and error bounds.
 MATH_FUNCTIONS: Mapping[str, int] = {
     "exp": 1,
     "log": 1,

@@ -13,7 +13,7 @@ from mlc.driver.describe.program import ProgramDescription, program_of
 from mlc.lowering.graph_to_main.convert import bytes_of, plan_of
 from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.support.weights import WeightStore
-from mlc.validation.plan_places import Places
+from mlc.validation.plans.plan_places import Places
 
 
 def origins_of(op: Operation) -> tuple[str, ...]:

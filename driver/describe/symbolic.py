@@ -22,7 +22,7 @@ from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.lowering.graph_to_main.storage import bytes_of
 from mlc.lowering.graph_to_main.symbolic import input_symbols
 from mlc.runtime.sizes import CompoundAtom, Size
-from mlc.validation.plan_places import symbols_on
+from mlc.validation.plans.plan_places import symbols_on
 
 
 def encoded(size: Dim) -> Size:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from mlc.codegen.c_prelude import PRELUDE
-from mlc.codegen.c_program.kernel import print_kernel
+from mlc.codegen.c.prelude import PRELUDE
+from mlc.codegen.c.program.kernel import print_kernel
 from mlc.codegen.external import compile_c
 from mlc.dialects import loop
 from mlc.driver.pipeline.manager import parse_pipeline

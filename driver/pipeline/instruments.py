@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from mlc.dialects.source_nodes import kernels_of, kernels_text, symbol_name
+from mlc.dialects.syntax.source_nodes import kernels_of, kernels_text, symbol_name
 from mlc.driver.pipeline.registry import is_pass, pass_names
 from mlc.support.errors import UserError, did_you_mean
 

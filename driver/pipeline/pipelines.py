@@ -4,16 +4,16 @@ The compiler on one screen: every step from a model to a program, in order.
     mlc.load                  a Model: one module of graph ops and its weights            frontends/
     stage "graph"             the module's kernels are functions, @main calls them        passes/graph
     stage "main"              @main calls kernels on buffers of one planned workspace     lowering/graph_to_main
-    check_plan                an independent check of the memory plan                     validation/plan_check.py
+    check_plan                an independent check of the memory plan                     validation/plans/plan_check.py
     stage "kernel"            each kernel in a module of its own, in forked workers,      lowering, passes, schedules
                               down to the llvm dialect; then LLVM IR text and an object   codegen/
     stage "program"           @main in the llvm dialect, then an object                   lowering/main_to_llvm
     link, weights.bin         an artefact, which the runtime loads                        runtime/artifact.py
 
-`driver/compilation.py` runs the stages in this order, `mlc.build` the stage "kernel" alone. A word such as `$threads`
-is a setting of the compilation (`Options.settings`): where it reaches a pass is written here and nowhere else.
-`mlc-opt --show-pipeline=NAME` prints a pipeline; where mlc-opt runs one, `--set threads=2` gives a setting, and an
-option whose setting is not given keeps the pass's default.
+`driver/models/compilation.py` runs the stages in this order, `mlc.build` the stage "kernel" alone. A word such as
+`$threads` is a setting of the compilation (`Options.settings`): where it reaches a pass is written here and nowhere
+else. `mlc-opt --show-pipeline=NAME` prints a pipeline; where mlc-opt runs one, `--set threads=2` gives a setting, and
+an option whose setting is not given keeps the pass's default.
 """
 
 from typing import NamedTuple

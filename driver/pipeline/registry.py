@@ -2,8 +2,8 @@
 Names of passes and dialects -> their classes: from mlc's tables, xDSL's, a user's file, installed plugins.
 
 Nothing is imported before its name is used. Plugins are distributions with entry points in the groups
-`mlc.passes`, `mlc.dialects` and `mlc.ops` (support/plugins.py); they are searched last, and only for a name that
-nobody else has.
+`mlc.passes`, `mlc.dialects` and `mlc.ops` (support/registered/plugins.py); they are searched last, and only for a
+name that nobody else has.
 """
 
 from collections.abc import Callable, Collection, Iterable
@@ -20,50 +20,50 @@ from xdsl.passes import ModulePass
 from mlc.dialects import DIALECTS
 from mlc.dialects.own_ops import find_own_op
 from mlc.support.errors import UserError, did_you_mean
-from mlc.support.plugins import entry_points
+from mlc.support.registered.plugins import entry_points
 
 PASSES: dict[str, str] = {
     # graph
-    "graph-infer-types": "mlc.passes.graph.infer_types:InferTypesPass",
-    "graph-canonicalize": "mlc.passes.graph.canonicalize:CanonicalizePass",
-    "graph-eliminate-common-subexpr": "mlc.passes.graph.eliminate_common_subexpr:EliminateCommonSubexprPass",
-    "graph-eliminate-dead-code": "mlc.passes.graph.eliminate_dead_code:EliminateDeadCodePass",
-    "graph-fold-constant": "mlc.passes.graph.fold_constant:FoldConstantPass",
-    "graph-fold-empty": "mlc.passes.graph.fold_empty:FoldEmptyPass",
-    "graph-simplify-inference": "mlc.passes.graph.simplify_inference:SimplifyInferencePass",
-    "graph-fuse-ops": "mlc.passes.graph.fuse_ops:FuseOpsPass",
-    "graph-defuse-ops": "mlc.passes.graph.defuse_ops:DefuseOpsPass",
-    "graph-annotate": "mlc.passes.graph.annotate:AnnotatePass",
-    "graph-merge-regions": "mlc.passes.graph.merge_regions:MergeRegionsPass",
+    "graph-infer-types": "mlc.passes.graph.cleanup.infer_types:InferTypesPass",
+    "graph-canonicalize": "mlc.passes.graph.simplify.canonicalize:CanonicalizePass",
+    "graph-eliminate-common-subexpr": "mlc.passes.graph.cleanup.eliminate_common_subexpr:EliminateCommonSubexprPass",
+    "graph-eliminate-dead-code": "mlc.passes.graph.cleanup.eliminate_dead_code:EliminateDeadCodePass",
+    "graph-fold-constant": "mlc.passes.graph.simplify.fold_constant:FoldConstantPass",
+    "graph-fold-empty": "mlc.passes.graph.simplify.fold_empty:FoldEmptyPass",
+    "graph-simplify-inference": "mlc.passes.graph.simplify.simplify_inference:SimplifyInferencePass",
+    "graph-fuse-ops": "mlc.passes.graph.fusion.fuse_ops:FuseOpsPass",
+    "graph-defuse-ops": "mlc.passes.graph.fusion.defuse_ops:DefuseOpsPass",
+    "graph-annotate": "mlc.passes.graph.external.annotate:AnnotatePass",
+    "graph-merge-regions": "mlc.passes.graph.external.merge_regions:MergeRegionsPass",
     "graph-plan-devices": "mlc.passes.graph.devices.plan_devices:PlanDevicesPass",
     "graph-annotate-memory-scope": "mlc.passes.graph.devices.annotate_memory_scope:AnnotateMemoryScopePass",
     "graph-lower-device-copies": "mlc.passes.graph.devices.lower_device_copies:LowerDeviceCopiesPass",
-    "graph-partition": "mlc.passes.graph.partition:PartitionGraphPass",
+    "graph-partition": "mlc.passes.graph.external.partition:PartitionGraphPass",
     "graph-select-algorithm": "mlc.passes.graph.select_algorithm:SelectAlgorithmPass",
-    "graph-combine-parallel-conv2d": "mlc.passes.graph.combine_parallel.conv2d:CombineParallelConv2dPass",
-    "graph-combine-parallel-dense": "mlc.passes.graph.combine_parallel.dense:CombineParallelDensePass",
+    "graph-combine-parallel-conv2d": "mlc.passes.graph.fusion.combine_parallel.conv2d:CombineParallelConv2dPass",
+    "graph-combine-parallel-dense": "mlc.passes.graph.fusion.combine_parallel.dense:CombineParallelDensePass",
     "graph-combine-parallel-batch-matmul": (
-        "mlc.passes.graph.combine_parallel.batch_matmul:CombineParallelBatchMatmulPass"
+        "mlc.passes.graph.fusion.combine_parallel.batch_matmul:CombineParallelBatchMatmulPass"
     ),
-    "graph-fold-scale-axis": "mlc.passes.graph.fold_scale_axis:FoldScaleAxisPass",
-    "graph-simplify-expr": "mlc.passes.graph.simplify_expr:SimplifyExprPass",
-    "graph-quantize": "mlc.passes.graph.quantize:QuantizePass",
-    "graph-simplify-qdq": "mlc.passes.graph.simplify_qdq:SimplifyQdqPass",
-    "graph-flatten-atrous-conv": "mlc.passes.graph.flatten_atrous_conv:FlattenAtrousConvPass",
-    "graph-canonicalize-ops": "mlc.passes.graph.canonicalize_ops:CanonicalizeOpsPass",
-    "graph-canonicalize-cast": "mlc.passes.graph.canonicalize_cast:CanonicalizeCastPass",
-    "graph-split-args": "mlc.passes.graph.split_args:SplitArgsPass",
-    "graph-inline": "mlc.passes.graph.inline:InlinePass",
-    "graph-remove-unused-functions": "mlc.passes.graph.remove_unused_functions:RemoveUnusedFunctionsPass",
-    "graph-collapse-dims": "mlc.passes.graph.collapse_dims:CollapseDimsPass",
-    "graph-label-ops": "mlc.passes.graph.label_ops:LabelOpsPass",
-    "graph-dynamic-to-static": "mlc.passes.graph.dynamic_to_static:DynamicToStaticPass",
-    "graph-legalize": "mlc.passes.graph.legalize:LegalizePass",
-    "graph-fast-math": "mlc.passes.graph.fast_math:FastMathPass",
-    "graph-outline-kernels": "mlc.passes.graph.outline_kernels:OutlineKernelsPass",
-    "graph-convert-layout": "mlc.passes.graph.convert_layout:ConvertLayoutPass",
-    "graph-to-mixed-precision": "mlc.passes.graph.to_mixed_precision:ToMixedPrecisionPass",
-    "graph-alter-op-layout": "mlc.passes.graph.alter_op_layout:AlterOpLayoutPass",
+    "graph-fold-scale-axis": "mlc.passes.graph.simplify.fold_scale_axis:FoldScaleAxisPass",
+    "graph-simplify-expr": "mlc.passes.graph.simplify.simplify_expr:SimplifyExprPass",
+    "graph-quantize": "mlc.passes.graph.precision.quantize:QuantizePass",
+    "graph-simplify-qdq": "mlc.passes.graph.simplify.simplify_qdq:SimplifyQdqPass",
+    "graph-flatten-atrous-conv": "mlc.passes.graph.simplify.flatten_atrous_conv:FlattenAtrousConvPass",
+    "graph-canonicalize-ops": "mlc.passes.graph.simplify.canonicalize_ops:CanonicalizeOpsPass",
+    "graph-canonicalize-cast": "mlc.passes.graph.simplify.canonicalize_cast:CanonicalizeCastPass",
+    "graph-split-args": "mlc.passes.graph.fusion.split_args:SplitArgsPass",
+    "graph-inline": "mlc.passes.graph.cleanup.inline:InlinePass",
+    "graph-remove-unused-functions": "mlc.passes.graph.cleanup.remove_unused_functions:RemoveUnusedFunctionsPass",
+    "graph-collapse-dims": "mlc.passes.graph.layout.collapse_dims:CollapseDimsPass",
+    "graph-label-ops": "mlc.passes.graph.cleanup.label_ops:LabelOpsPass",
+    "graph-dynamic-to-static": "mlc.passes.graph.simplify.dynamic_to_static:DynamicToStaticPass",
+    "graph-legalize": "mlc.passes.graph.precision.legalize:LegalizePass",
+    "graph-fast-math": "mlc.passes.graph.precision.fast_math:FastMathPass",
+    "graph-outline-kernels": "mlc.passes.graph.fusion.outline_kernels:OutlineKernelsPass",
+    "graph-convert-layout": "mlc.passes.graph.layout.convert_layout:ConvertLayoutPass",
+    "graph-to-mixed-precision": "mlc.passes.graph.precision.to_mixed_precision:ToMixedPrecisionPass",
+    "graph-alter-op-layout": "mlc.passes.graph.layout.alter_op_layout:AlterOpLayoutPass",
     "graph-order-calls": "mlc.lowering.memory.order_calls:OrderCallsPass",
     # te
     "te-factor-reductions": "mlc.passes.te.factor_reductions:FactorReductionsPass",

@@ -11,21 +11,21 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import SSAValue
 
 from mlc.dialects.graph.store import attach_store
-from mlc.driver.bind_sizes import copied
-from mlc.driver.compile import compile as compile_model
-from mlc.driver.compile import load_model
+from mlc.driver.models.bind_sizes import copied
+from mlc.driver.models.compile import compile as compile_model
+from mlc.driver.models.compile import load_model
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.driver.quantize.calibrate import METHODS, Histogram, Range
 from mlc.driver.quantize.simulate import Simulation, Unit, relative_error, units_of
 from mlc.frontends.common.model import Model, name_attrs
-from mlc.passes.graph.quantize import RANGE, quantisable, range_attribute
-from mlc.passes.graph.to_mixed_precision import ERROR
+from mlc.passes.graph.precision.quantize import RANGE, quantisable, range_attribute
+from mlc.passes.graph.precision.to_mixed_precision import ERROR
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from mlc.driver.load import Source
+    from mlc.driver.models.load import Source
 
 Sample: TypeAlias = "Mapping[str, ArrayLike]"
 """Typical inputs of a model, by name."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from mlc.passes.graph.quantize import parameters
+from mlc.passes.graph.precision.quantize import parameters
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:

@@ -35,10 +35,10 @@ from mlc.dialects.graph import (
     shape_of,
     tensor,
 )
-from mlc.driver.compile import compile as compile_model
+from mlc.driver.models.compile import compile as compile_model
 from mlc.driver.quantize.calibrate import Range
 from mlc.frontends.common.model import Model, name_attrs
-from mlc.passes.graph.quantize import LEVELS, Quantizer, parameters
+from mlc.passes.graph.precision.quantize import LEVELS, Quantizer, parameters
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

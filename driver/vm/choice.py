@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlc.driver.compile import build_artifact, opened
+from mlc.driver.models.compile import build_artifact, opened
 from mlc.support.errors import UnsupportedOps, UserError, warn
 from mlc.support.scratch import remove_scratch
 
 if TYPE_CHECKING:
     from mlc.driver.cache import Cache
-    from mlc.driver.load import Source
+    from mlc.driver.models.load import Source
     from mlc.driver.options import Options
     from mlc.runtime.executable import Executable
     from mlc.runtime.vm.executable import VmExecutable
@@ -105,7 +105,7 @@ def _open(model: Source, settings: VmSettings, shapes: Shapes | None) -> VmExecu
 
 def _recursive(model: Source, settings: VmSettings, shapes: Shapes | None) -> VmExecutable | None:
     """The vm of a module with functions that call themselves; None of another."""
-    from mlc.driver.compile import load_model
+    from mlc.driver.models.compile import load_model
     from mlc.driver.vm.compiler import recursive_vm
     from mlc.driver.vm.graph_functions import functions_of, recursive
 

@@ -40,7 +40,7 @@ class Compiler:
 
     def segment(self, model: Model, name: str, groups: Sequence[Any] | None = None) -> Segment:
         """A model as a segment; `groups` says how its outputs become registers."""
-        from mlc.driver.compile import build_artifact
+        from mlc.driver.models.compile import build_artifact
 
         artifact, own = build_artifact(model, self.options, None, self.store, name="segment")
         return self.loaded(artifact, own, name, groups)

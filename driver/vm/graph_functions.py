@@ -18,9 +18,9 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from mlc.dialects.graph import CallOp, IfOp, YieldOp
 from mlc.dialects.graph.ops.structure import SourceOp
 from mlc.dialects.graph.types import shape_of
-from mlc.driver.bind_sizes import copied
+from mlc.driver.models.bind_sizes import copied
 from mlc.frontends.common.model import Model
-from mlc.passes.graph.inline import inline_call
+from mlc.passes.graph.cleanup.inline import inline_call
 from mlc.runtime.vm.instructions import Instruction
 from mlc.runtime.vm.program import Body, Function
 from mlc.runtime.vm.segment import Segment

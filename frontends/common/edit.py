@@ -25,8 +25,8 @@ from xdsl.utils.exceptions import DiagnosticException, VerifyException
 
 from mlc.dialects.graph import ConstantOp, GraphOp, OnDeviceOp, ParamOp, location_name, static_shape
 from mlc.dialects.graph.types import dtype_name, element_of, tensor
-from mlc.passes.graph.eliminate_dead_code import eliminate_dead_code
-from mlc.passes.graph.infer_types import infer_types
+from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
+from mlc.passes.graph.cleanup.infer_types import infer_types
 from mlc.support.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from xdsl.ir import Attribute
 from xdsl.printer import Printer
 from xdsl.traits import SymbolTable
 
-from mlc.dialects.source_nodes import ir_text
+from mlc.dialects.syntax.source_nodes import ir_text
+from mlc.support.display.ir_text import IRText, Pretty
 from mlc.support.errors import UserError
-from mlc.support.ir_text import IRText, Pretty
 from mlc.support.weights import WeightStore
 
 if TYPE_CHECKING:

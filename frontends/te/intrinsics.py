@@ -17,7 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects import loop, sched, te
 from mlc.dialects.sched.intrinsic import EMITS, MEANS
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.lowering.te_to_loop.convert import convert_func
 from mlc.passes.loop.directives.intrinsics import declare
 from mlc.support.errors import UserError

@@ -25,7 +25,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.irdl import IRDLOperation
 
 from mlc.dialects import loop, sched, te
-from mlc.dialects.source import parse_placed
+from mlc.dialects.syntax.source import parse_placed
 from mlc.frontends.te.schedule_handles import ScheduleBlock, ScheduleHandle, ScheduleKnob, ScheduleLoop, describe
 from mlc.frontends.te.schedule_methods import directive_ops, layout, make_op, shown_signature
 from mlc.frontends.te.schedule_names import name_results
@@ -37,8 +37,8 @@ from mlc.passes.loop.directives.kernel import Kernel, children
 from mlc.passes.loop.directives.snapshot import snapshot
 from mlc.passes.loop.index_space.domain import loops_around
 from mlc.support.diagnostics import place_of_location
+from mlc.support.display.ir_text import IRText
 from mlc.support.errors import UserError, located
-from mlc.support.ir_text import IRText
 from mlc.targets.target import Target, TargetLike
 
 Operator: TypeAlias = "te.FuncOp | loop.FuncOp"

@@ -55,7 +55,7 @@ from mlc.lowering.memory.planners import MemoryPlan, PlannerName
 from mlc.lowering.memory.pools import UsedPool, place_constants, plan_in_pools
 from mlc.passes.graph.shared.views import part_starts
 from mlc.support.errors import UserError, fail
-from mlc.support.memory_pools import ConstantPool, DeclaredPool, WorkspacePool, pools_of
+from mlc.support.registered.memory_pools import ConstantPool, DeclaredPool, WorkspacePool, pools_of
 
 
 @dataclass(frozen=True)

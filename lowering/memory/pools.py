@@ -14,7 +14,7 @@ from mlc.lowering.memory.lifetimes import Lifetime, align
 from mlc.lowering.memory.placement import Problem
 from mlc.lowering.memory.planners import MemoryPlan, plan
 from mlc.support.errors import UserError
-from mlc.support.memory_pools import DeclaredPool
+from mlc.support.registered.memory_pools import DeclaredPool
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ import numpy as np
 from mlc.dialects.graph import ParamOp, static_shape
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.graph.types import numpy_dtype
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
 from mlc.support.arithmetic import WIDE

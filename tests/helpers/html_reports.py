@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import mlc
-from mlc.driver.compile import load_model
+from mlc.driver.models.compile import load_model
 from mlc.driver.options import Options
 from mlc.tools.html.collect import collect
 from mlc.tools.html.report import Report, report_of

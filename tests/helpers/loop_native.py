@@ -7,7 +7,8 @@ import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.parser import Parser
 
-from mlc.codegen import llvm_ir, native
+from mlc.codegen import native
+from mlc.codegen.llvm import ir as llvm_ir
 from mlc.dialects import loop
 from mlc.driver.pipeline.registry import make_context
 from mlc.interp import loop as interp

@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.parser import Parser
 
-from mlc.codegen.llvm_ir import print_module
+from mlc.codegen.llvm.ir import print_module
 from mlc.codegen.native import Library, emit_object
 from mlc.codegen.pool.loaded import Pool
 from mlc.dialects import loop

@@ -9,8 +9,8 @@ import numpy as np
 
 import mlc
 from mlc.dialects import te
-from mlc.dialects.source import parse_module
-from mlc.driver.build import Operator
+from mlc.dialects.syntax.source import parse_module
+from mlc.driver.operator.build import Operator
 from mlc.interp import loop as loop_interpreter
 from mlc.interp import te as te_interpreter
 from mlc.validation import c_run

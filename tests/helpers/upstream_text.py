@@ -12,11 +12,11 @@ from xdsl.printer import Printer
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer
 
-from mlc.dialects.lexer import SourceLexer
-from mlc.dialects.printer import SourcePrinter
-from mlc.dialects.repeated_ops import RepeatedOps
-from mlc.dialects.source import InputError, parse
-from mlc.dialects.token_parser import TokenParser
+from mlc.dialects.syntax.lexer import SourceLexer
+from mlc.dialects.syntax.printer import SourcePrinter
+from mlc.dialects.syntax.repeated_ops import RepeatedOps
+from mlc.dialects.syntax.source import InputError, parse
+from mlc.dialects.syntax.token_parser import TokenParser
 from mlc.driver.pipeline.manager import make_context
 from mlc.passes import verifier
 from mlc.support.diagnostics import Place, place_of_op

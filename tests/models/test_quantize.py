@@ -14,7 +14,7 @@ from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.driver.quantize import PREPARE, observe
 from mlc.driver.quantize.calibrate import Histogram, by_divergence, by_error, by_percentile, minmax
 from mlc.driver.quantize.simulate import Simulation, units_of
-from mlc.passes.graph.quantize import parameters, quantisable
+from mlc.passes.graph.precision.quantize import parameters, quantisable
 from mlc.support.errors import UserError
 
 

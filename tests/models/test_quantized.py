@@ -11,9 +11,9 @@ from small_graphs import Small, mismatches
 from test_precision import convolutions, transformer
 
 import mlc
-from mlc.driver.compilation import Compilation
+from mlc.driver.models.compilation import Compilation
 from mlc.driver.options import Options
-from mlc.support.timing import PhaseTimer
+from mlc.support.display.timing import PhaseTimer
 
 TARGETS = ["native", "native,-avx512vnni", "x86-64-v3", "x86-64"]
 

@@ -33,8 +33,8 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.driver.pipeline.manager import make_context, run_passes
-from mlc.passes.graph.canonicalize import CanonicalizePass
-from mlc.passes.graph.fast_math import FastMathPass
+from mlc.passes.graph.precision.fast_math import FastMathPass
+from mlc.passes.graph.simplify.canonicalize import CanonicalizePass
 from mlc.validation.bisection.failure import OpFacts, facts_of_op
 from mlc.validation.bisection.oracle import Validated
 from mlc.validation.bisection.search import Bisection, Culprit

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp, StringAttr, 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from mlc.codegen.llvm_ir import print_module
+from mlc.codegen.llvm.ir import print_module
 from mlc.codegen.native import Library, emit_object
 from mlc.codegen.pool.loaded import Pool
 from mlc.dialects import loop, te

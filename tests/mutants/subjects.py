@@ -22,7 +22,7 @@ from xdsl.passes import ModulePass
 
 import mlc
 from mlc.dialects.graph.store import attach_store
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.options import settings_of
 from mlc.driver.pipeline.manager import parse_pipeline
 from mlc.frontends.common.model import Model
@@ -62,7 +62,7 @@ def compiled(model: Model, level: int = 4, precision: str = "") -> Built:
     graph = f"graph-O{level}"
     passes = parsed([graph, *LEVELS])
     if precision:
-        from mlc.passes.graph.to_mixed_precision import ToMixedPrecisionPass
+        from mlc.passes.graph.precision.to_mixed_precision import ToMixedPrecisionPass
 
         passes = [
             ToMixedPrecisionPass(precision=precision) if isinstance(p, ToMixedPrecisionPass) else p for p in passes

@@ -25,7 +25,7 @@ from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.convert import ConvertGraphToMainPass
 from mlc.lowering.main_to_llvm.convert import ConvertMainToLLVMPass
 from mlc.passes.verifier import InvalidIR, verify
-from mlc.validation.plan_check import PlanError
+from mlc.validation.plans.plan_check import PlanError
 
 WHOLE = ("residual", "mixture", "transformer", "quantised")
 """The subjects that are compiled as a whole."""
@@ -88,7 +88,7 @@ def is_wrong(slot: Slot, attempt: int, seed: int) -> Outcome:
     """Whether the mutant computes something else: "missed" so far, or why it does not count."""
     expected = results(compiled(slot), seed)
     try:
-        with mutated(slot, attempt), patch("mlc.driver.compilation.check_plan"):
+        with mutated(slot, attempt), patch("mlc.driver.models.compilation.check_plan"):
             got = results(compiled(slot), seed)
     except Finished as error:
         return Outcome(slot, str(error))

@@ -18,7 +18,7 @@ from torch import nn  # noqa: E402
 from torch.export import Dim, export, save  # noqa: E402
 
 import mlc  # noqa: E402
-from mlc.driver import compile as driver  # noqa: E402
+from mlc.driver.models import compile as driver  # noqa: E402
 from mlc.frontends.torch.saved.program import load_program  # noqa: E402
 from mlc.support.errors import UserError  # noqa: E402
 from mlc.tools.cli import run  # noqa: E402

@@ -20,18 +20,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from mlc.codegen.llvm_ir import print_module
+from mlc.codegen.llvm.ir import print_module
 from mlc.codegen.native import assemble
 from mlc.dialects.graph import CallOp, FusedOp
 from mlc.dialects.graph.base import location_name
 from mlc.dialects.runtime import CallOp as RuntimeCallOp
-from mlc.driver.compilation import Compilation, prepare
 from mlc.driver.describe import origins_of
-from mlc.driver.kernel import kernel_passes
+from mlc.driver.kernels.kernel import kernel_passes
+from mlc.driver.kernels.workers import Job, run_jobs
+from mlc.driver.models.compilation import Compilation, prepare
 from mlc.driver.options import Options
 from mlc.driver.pipeline.context import PassContext
 from mlc.driver.pipeline.manager import run_passes
-from mlc.driver.workers import Job, run_jobs
 from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.convert import find_function
 from mlc.targets.target import Target

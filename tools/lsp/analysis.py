@@ -20,11 +20,11 @@ from xdsl.ir import Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Input, Span
 
-from mlc.dialects.source import InputError, SourceParser, parse, start_of
+from mlc.dialects.syntax.source import InputError, SourceParser, parse, start_of
 from mlc.driver.pipeline.registry import make_context
 from mlc.passes.verifier import InvalidIR, verify
 from mlc.support.diagnostics import Diagnostic, place_of_op
-from mlc.support.highlight import Token, tokens
+from mlc.support.display.highlight import Token, tokens
 from mlc.tools.opt.diagnose import error_text
 
 _SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from mlc.dialects.source_nodes import nodes_text, source_nodes
-from mlc.support.highlight import Token
+from mlc.dialects.syntax.source_nodes import nodes_text, source_nodes
+from mlc.support.display.highlight import Token
 from mlc.tools.lsp.analysis import Analysis, ParsedOp
 from mlc.tools.lsp.commands import WORD, PipelineText, pipeline_at, place_in_pipeline
 from mlc.tools.lsp.describe import (

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import StringAttr
 
-from mlc.support.highlight import Token
+from mlc.support.display.highlight import Token
 from mlc.tools.lsp.analysis import Analysis, ParsedOp
 from mlc.tools.lsp.references import brace_pairs, symbol_op, symbols
 

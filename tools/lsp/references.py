@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import StringAttr
 
-from mlc.support.highlight import Token
+from mlc.support.display.highlight import Token
 from mlc.tools.lsp.analysis import Analysis, Definition, ParsedOp
 
 NAMES = ("value", "symbol", "block", "alias")

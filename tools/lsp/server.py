@@ -12,7 +12,7 @@ from pygls.workspace import TextDocument
 
 from mlc.driver.pipeline.registry import make_context
 from mlc.support.diagnostics import Diagnostic
-from mlc.support.highlight import Token
+from mlc.support.display.highlight import Token
 from mlc.support.version import __version__
 from mlc.tools.lsp.analysis import Analysis, analyze, shifted
 from mlc.tools.lsp.commands import WORD, pipeline_diagnostics

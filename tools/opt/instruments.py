@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from mlc.dialects.source_nodes import kernels_text
+from mlc.dialects.syntax.source_nodes import kernels_text
 
 Print = Callable[[ModuleOp], str]
 ALL: Collection[str] = frozenset({"*"})

@@ -20,19 +20,19 @@ from typing import TypeGuard, cast
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 
-from mlc.dialects.source import reject
+from mlc.dialects.syntax.source import reject
 from mlc.driver.pipeline.registry import register_dialect, register_pass
 from mlc.support.diagnostics import Place, one_line
 from mlc.support.errors import UserError
-from mlc.support.plugins import add_project
+from mlc.support.registered.plugins import add_project
 
 
 def load_user_file(path: str) -> None:
     """
     Run a Python file and register every ModulePass subclass and every Dialect that it defines; `@strategy` does.
 
-    Of a folder, the entry points of the project in it are made known (support/plugins.py); of a `.mlir` file, its
-    intrinsics.
+    Of a folder, the entry points of the project in it are made known (support/registered/plugins.py); of a
+    `.mlir` file, its intrinsics.
     """
     if Path(path).is_dir():
         _load_project(Path(path))

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import AnyFloat, DenseArrayBase, DenseIntOrFPElements
 from xdsl.ir import Attribute
 from xdsl.printer import Printer
 
-from mlc.dialects.printer import SourcePrinter
-from mlc.dialects.source_nodes import NodeComments
-from mlc.support.highlight import ansi
+from mlc.dialects.syntax.printer import SourcePrinter
+from mlc.dialects.syntax.source_nodes import NodeComments
+from mlc.support.display.highlight import ansi
 
 _Array: TypeAlias = "DenseArrayBase[AnyFloat | IntegerType]"
 

@@ -22,7 +22,7 @@ from mlc.driver.pipeline.registry import (
 )
 from mlc.driver.pipeline.text import option_types, type_text
 from mlc.support.errors import UserError, did_you_mean
-from mlc.support.plugins import entry_points
+from mlc.support.registered.plugins import entry_points
 
 
 def show_dialects() -> str:

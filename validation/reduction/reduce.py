@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from xdsl.context import Context
 from xdsl.passes import ModulePass
 
-from mlc.passes.graph.defuse_ops import DefuseOpsPass
-from mlc.passes.graph.inline import InlinePass
+from mlc.passes.graph.cleanup.inline import InlinePass
+from mlc.passes.graph.fusion.defuse_ops import DefuseOpsPass
 from mlc.support.errors import UserError
 from mlc.support.halving import shrink
 from mlc.validation.reduction import edits, places

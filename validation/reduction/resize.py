@@ -16,8 +16,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mlc.dialects.graph import GraphOp, ParamOp
 from mlc.dialects.graph.ops.structure import ConstantOp
 from mlc.dialects.graph.symbols import retype
-from mlc.dialects.source import parse_module
-from mlc.passes.graph.infer_types import infer_types
+from mlc.dialects.syntax.source import parse_module
+from mlc.passes.graph.cleanup.infer_types import infer_types
 from mlc.validation.reduction.edits import tidied
 from mlc.validation.reduction.subject import Subject
 

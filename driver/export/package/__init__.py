@@ -5,7 +5,7 @@
     interface.py     the header and the functions around the program: a struct of inputs, one of outputs
     programs.py      the example, the check on recorded values, the reader of weights
     project.py       Makefile, CMake, pkg-config, README
-    c_source.py      the program as C99 (codegen/c_program), for packages of source
+    c_source.py      the program as C99 (codegen/c/program), for packages of source
     write.py         the directory
 
 `templates/` holds the files as they are written, with $words for what differs from model to model.

@@ -10,15 +10,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from mlc.codegen.c_prelude import PRELUDE
-from mlc.codegen.c_program.kernel import CKernelText, print_kernel
-from mlc.codegen.c_program.main import print_main
+from mlc.codegen.c.prelude import PRELUDE
+from mlc.codegen.c.program.kernel import CKernelText, print_kernel
+from mlc.codegen.c.program.main import print_main
 from mlc.dialects import loop
 from mlc.dialects.attributes import EXTERNAL_COMPILER
-from mlc.driver.compilation import Compilation
 from mlc.driver.describe import describe, write_weights
 from mlc.driver.describe.symbolic import signature_of
-from mlc.driver.kernel import kernel_passes
+from mlc.driver.kernels.kernel import kernel_passes
+from mlc.driver.models.compilation import Compilation
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
 from mlc.support.abi import C_DECLARATIONS
 from mlc.support.errors import UserError

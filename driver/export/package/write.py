@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mlc.driver.cache import Cache
-from mlc.driver.compilation import Compilation
-from mlc.driver.compile import build_artifact, load_model
 from mlc.driver.export import library as lib
 from mlc.driver.export.cpu_check import check_text
 from mlc.driver.export.package import interface, programs, project
 from mlc.driver.export.package.c_source import CSource, weights_text
 from mlc.driver.export.package.spec import PackageSpec, package_name
 from mlc.driver.export.sizes import size_functions
+from mlc.driver.models.compilation import Compilation
+from mlc.driver.models.compile import build_artifact, load_model
 from mlc.driver.options import Options
 from mlc.driver.toolchain import LLVM
 from mlc.runtime.artifact import WEIGHTS, Artifact
@@ -30,8 +30,8 @@ from mlc.support.errors import UserError, located
 from mlc.support.scratch import remove_scratch, scratch_directory
 
 if TYPE_CHECKING:
-    from mlc.driver.compile import Shapes
-    from mlc.driver.load import Source
+    from mlc.driver.models.compile import Shapes
+    from mlc.driver.models.load import Source
 
 _WEIGHTS_TEXT = """\
 @{prefix}_weights = external hidden global i8

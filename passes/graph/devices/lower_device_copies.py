@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import DeviceCopyOp, TransposeOp, shape_of
 from mlc.passes.graph.devices.annotate_memory_scope import GLOBAL, parse_scopes
-from mlc.passes.graph.fuse_ops import fuse
+from mlc.passes.graph.fusion.fuse_ops import fuse
 from mlc.passes.rewriting import functions, outer_blocks
 
 

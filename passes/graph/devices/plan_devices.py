@@ -21,7 +21,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.attributes import GRAPH_DEVICE, GRAPH_KERNEL
 from mlc.dialects.graph import CallOp, ControlOp, DeviceCopyOp, GraphOp, OnDeviceOp, YieldOp
-from mlc.dialects.source_nodes import location_names
+from mlc.dialects.syntax.source_nodes import location_names
 from mlc.passes.graph.shared.constants import SOURCES
 from mlc.passes.rewriting import functions, outer_blocks
 from mlc.support.errors import did_you_mean, fail

@@ -22,7 +22,7 @@ from mlc.dialects.sched.intrinsic import EMITS, MEANS
 from mlc.passes.loop.directives.kernel import Kernel, buffer_name, children, name_of
 from mlc.passes.loop.directives.legality import transformable
 from mlc.passes.loop.index_space.accesses import accesses
-from mlc.support.registrations import note
+from mlc.support.registered.registrations import note
 
 DECLARED: dict[str, sched.IntrinsicOp] = {}
 """The intrinsics that a program or a file declared, by name."""

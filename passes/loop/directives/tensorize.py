@@ -21,7 +21,7 @@ from mlc.passes.loop.directives import legality
 from mlc.passes.loop.directives.intrinsics import DECLARED, emitted, matched
 from mlc.passes.loop.directives.kernel import Kernel, children, insert_before, name_of
 from mlc.support.errors import did_you_mean
-from mlc.support.registrations import note
+from mlc.support.registered.registrations import note
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.support.errors import UserError
 
 

@@ -50,7 +50,7 @@ def replace(path: Path, data: bytes) -> None:
 def test_the_second_compilation_is_found(root: Path, path: Path, monkeypatch: pytest.MonkeyPatch):
     first = run(path)
     assert len(entries(root, "models")) == 1
-    monkeypatch.setattr("mlc.driver.load.load", lambda *_: pytest.fail("the cache was not used"))
+    monkeypatch.setattr("mlc.driver.models.load.load", lambda *_: pytest.fail("the cache was not used"))
     assert np.array_equal(run(path), first)
 
 
@@ -74,7 +74,7 @@ def test_a_change_of_anything_is_not_found(root: Path, path: Path, monkeypatch: 
 
 
 def test_passes_of_a_program_are_not_cached(root: Path, path: Path, monkeypatch: pytest.MonkeyPatch):
-    from mlc.passes.graph.canonicalize import CanonicalizePass
+    from mlc.passes.graph.simplify.canonicalize import CanonicalizePass
 
     monkeypatch.setitem(registry.USER_PASSES, "my-pass", CanonicalizePass)
     run(path)
@@ -98,8 +98,8 @@ def test_kernels_are_shared_between_models(root: Path, path: Path, tmp_path: Pat
     other = tmp_path / "other.mlir"
     other.write_text(small_model.ONE_TEXT + "// the same kernels\n")
     path.with_suffix(".safetensors").rename(tmp_path / "other.safetensors")
-    monkeypatch.setattr("mlc.driver.kernel.compile_kernel", lambda *_: pytest.fail("a kernel was compiled again"))
-    monkeypatch.setattr("mlc.driver.compilation.compile_kernel", lambda *_: pytest.fail("compiled again"))
+    monkeypatch.setattr("mlc.driver.kernels.kernel.compile_kernel", lambda *_: pytest.fail("a kernel again"))
+    monkeypatch.setattr("mlc.driver.models.compilation.compile_kernel", lambda *_: pytest.fail("compiled again"))
     assert np.array_equal(run(other), first)
     assert entries(root, "kernels") == kernels
 

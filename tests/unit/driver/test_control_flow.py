@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.driver.toolchain import LLVM
 from mlc.interp.graph import main_function, run_function
 from mlc.lowering.graph_to_main.convert import find_function, plan_of
 from mlc.runtime.symbolic import open_executable
-from mlc.validation.plan_check import check_plan
+from mlc.validation.plans.plan_check import check_plan
 
 V = "tensor<4xf32>"
 ALL = f"""
@@ -185,7 +185,7 @@ def test_the_plan_of_a_loop_is_checked():
     check_plan(main)
     loop = next(op for op in main.walk() if op.name == "scf.if")
     call = next(op for op in loop.walk() if op.name == "runtime.call")
-    from mlc.validation.plan_check import PlanError
+    from mlc.validation.plans.plan_check import PlanError
 
     call.operands[-1] = call.operands[0]
     with pytest.raises(PlanError):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.frontends.common.model import Model
 from mlc.interp.graph import main_function, run_function
 from mlc.support.weights import WeightStore

@@ -19,15 +19,15 @@ from mlc.dialects import runtime
 from mlc.dialects.attributes import MAIN_SCRATCH
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.scalar import INDEX
-from mlc.driver.compilation import Compilation
-from mlc.driver.load import parse_module
+from mlc.driver.models.compilation import Compilation
+from mlc.driver.models.load import parse_module
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.frontends.onnx import import_model
 from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.graph_to_main.sizes import SizeEmitter, SizeReader
-from mlc.validation.plan_check import PlanError, check_plan
-from mlc.validation.plan_places import wholes
+from mlc.validation.plans.plan_check import PlanError, check_plan
+from mlc.validation.plans.plan_places import wholes
 
 LIMIT = 1000
 """Python's own limit of recursion, which the parser of IR raises for the rest of a process."""

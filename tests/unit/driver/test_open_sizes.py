@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlc
-from mlc.driver.build import Operator
+from mlc.driver.operator.build import Operator
 from mlc.support.errors import UserError
 
 te = mlc.te

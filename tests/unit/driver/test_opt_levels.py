@@ -11,7 +11,7 @@ import mlc
 from mlc.dialects.graph import Conv2dOp, GraphOp, MultiplyOp, static_shape
 from mlc.dialects.graph.ops.movement import MoveOp
 from mlc.dialects.graph.store import attach_store
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.frontends.common.model import Model
 from mlc.interp.graph import main_function, run_function

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.interp.graph import main_function, run_function
 from mlc.support.arithmetic import WIDE
 from mlc.support.weights import WeightStore

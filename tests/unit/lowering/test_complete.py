@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.lowering.complete import expect_converted
 from mlc.support.errors import UserError
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
 from mlc.passes.rewrite_counter import RewriteCounter
 from mlc.passes.verifier import verify

@@ -15,7 +15,7 @@ from mlc.dialects.graph import (
     UnaryOp,
     op_classes,
 )
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.interp.graph import main_function, run_function
 from mlc.passes.rewriting import Rewriter, Rules, RuleTable, Values, apply_rules, blocks, defining_op
 from mlc.passes.verifier import verify

@@ -15,7 +15,7 @@ from random_graphs import DRAWN, STYLES, graph_of, graphs
 from xdsl.dialects.builtin import bf16
 
 from mlc.dialects import graph as g
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 
 # Failures are made smaller op by op (fuzz_oracle), so hypothesis need not.
 SETTINGS = settings(

@@ -6,7 +6,7 @@ import pytest
 from random_graphs import Case
 
 from mlc.dialects.graph.graph_numpy import result_dtype
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.frontends.common.model import Model
 from mlc.support.weights import WeightStore
 

@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 def late():
     import mlc.tools.cli
     from mlc import codegen
-    return import_module("mlc.driver.build:build")
+    return import_module("mlc.driver.operator.build:build")
 '''
     (tmp_path / "support").mkdir()
     (tmp_path / "support" / "a.py").write_text(text)

@@ -8,7 +8,7 @@ import pytest
 import small_model
 
 import mlc
-from mlc.driver import compile as driver
+from mlc.driver.models import compile as driver
 
 
 class Mallinfo(ctypes.Structure):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import mlc
-from mlc.driver.compile import compile as compile_model
+from mlc.driver.models.compile import compile as compile_model
 
 
 def tensor(*shape, element="f32"):

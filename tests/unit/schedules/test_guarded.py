@@ -9,7 +9,7 @@ from guarded import Region, guarded_runs
 
 import mlc
 from mlc.dialects.graph.graph_numpy import result_dtype
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.frontends.common.model import Model
 from mlc.interp.graph import Interpreter
 from mlc.support.arithmetic import WIDE

@@ -7,9 +7,9 @@ import pytest
 from small_graphs import Small, mismatches
 
 import mlc
-from mlc.driver.compilation import Compilation
+from mlc.driver.models.compilation import Compilation
 from mlc.driver.options import Options
-from mlc.support.timing import PhaseTimer
+from mlc.support.display.timing import PhaseTimer
 
 WINDOWS = [
     # channels, picture, window, strides, padding, dilation, zero point

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlc.dialects import sched, te
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.cache import Cache
 from mlc.driver.options import Options
 from mlc.schedules.builder import ScheduleBuilder
@@ -16,7 +16,7 @@ from mlc.schedules.registry import FAMILIES, find_strategy, register_strategy, s
 from mlc.schedules.selection import records
 from mlc.schedules.strategy import choose_schedule
 from mlc.support.errors import UserError
-from mlc.support.registrations import have_keys
+from mlc.support.registered.registrations import have_keys
 from mlc.targets.target import Target
 
 ROOT = Path(__file__).parents[3]

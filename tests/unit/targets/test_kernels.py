@@ -7,7 +7,7 @@ import small_graphs
 from small_graphs import Small
 
 import mlc
-from mlc.driver.compilation import Compilation
+from mlc.driver.models.compilation import Compilation
 from mlc.driver.options import Options
 from mlc.frontends.onnx.importer import import_model
 from mlc.targets.target import Target, native_target

@@ -327,7 +327,7 @@ def test_a_pass_of_mlc_that_changes_a_result_writes_what_replays_it(
 }
 """
     (here / "m.mlir").write_text(text)
-    monkeypatch.setattr("mlc.passes.graph.simplify_expr.SimplifyExprPass.apply", wrong)
+    monkeypatch.setattr("mlc.passes.graph.simplify.simplify_expr.SimplifyExprPass.apply", wrong)
     assert mlc("compile", "m.mlir", "-o", "m", "--validate-each") == 2
     err = capsys.readouterr().err
     assert err.startswith("m.mlir:1:1: error: a bug in mlc: pass 'graph-simplify-expr' changed @main (graph): out")
@@ -357,7 +357,7 @@ def test_a_wrong_value_is_replayed_with_the_weights_that_showed_it(
     store = WeightStore()
     store.add("w", np.full(4, 200, np.float32))
     store.save(here / "m.safetensors")
-    monkeypatch.setattr("mlc.passes.graph.simplify_expr.SimplifyExprPass.apply", wrong)
+    monkeypatch.setattr("mlc.passes.graph.simplify.simplify_expr.SimplifyExprPass.apply", wrong)
     assert mlc("compile", "m.mlir", "-o", "m", "--validate-each") == 2
     changed = "a bug in mlc: pass 'graph-simplify-expr' changed @main (graph): output 0 at [0]: expected 100.0"
     err = capsys.readouterr().err
@@ -393,7 +393,7 @@ def test_a_bug_elsewhere_keeps_its_traceback(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("x / 0")
 
-    monkeypatch.setattr("mlc.driver.compilation.check_plan", broken)
+    monkeypatch.setattr("mlc.driver.models.compilation.check_plan", broken)
     assert mlc("compile", path, "--no-cache") == 2
     assert "a bug in mlc: ZeroDivisionError: x / 0" in capsys.readouterr().err
     assert "check_plan" in (here / "mlc.crash.txt").read_text()

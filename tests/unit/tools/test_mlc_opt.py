@@ -216,7 +216,7 @@ def test_emit_calls_the_code_generator(opt, monkeypatch):
         assemble=lambda text, target: f"asm of {text} for {target}\n",
         emit_object=lambda text, target: b"\x7fELF" + text.encode() + target.encode(),
     )
-    monkeypatch.setitem(sys.modules, "mlc.codegen.llvm_ir", SimpleNamespace(print_module=lambda op: op.name))
+    monkeypatch.setitem(sys.modules, "mlc.codegen.llvm.ir", SimpleNamespace(print_module=lambda op: op.name))
     monkeypatch.setitem(sys.modules, "mlc.codegen.native", native)
     monkeypatch.setattr("mlc.codegen.native", native, raising=False)
     assert opt(VALID, "--emit=llvm-ir") == (0, "builtin.module", "")
@@ -292,7 +292,7 @@ def test_a_crash_of_a_pass_of_mlc_is_a_bug(opt, monkeypatch):
     def broken(*_):
         raise KeyError("oops")
 
-    monkeypatch.setattr("mlc.passes.graph.infer_types.InferTypesPass.apply", broken)
+    monkeypatch.setattr("mlc.passes.graph.cleanup.infer_types.InferTypesPass.apply", broken)
     code, _, err = opt(CRASHING, "-p", "graph-infer-types")
     assert code == 2
     assert err.startswith("in.mlir:1:1: error: a bug in mlc: pass 'graph-infer-types' raised KeyError: 'oops'")

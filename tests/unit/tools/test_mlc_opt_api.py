@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.lexer import Input
 
-from mlc.dialects.source import parse
+from mlc.dialects.syntax.source import parse
 from mlc.driver.pipeline import pipelines, registry
 from mlc.driver.pipeline.manager import BrokenByPass, make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.text import PipelineError, pass_text

@@ -159,7 +159,7 @@ def test_a_wrong_pass_of_mlc_is_a_bug_in_mlc(opt, monkeypatch):
         for relu in [one for one in op.walk() if isinstance(one, ReluOp)]:
             relu.results[0].replace_all_uses_with(relu.operands[0])
 
-    monkeypatch.setattr("mlc.passes.graph.fast_math.FastMathPass.apply", drop)
+    monkeypatch.setattr("mlc.passes.graph.precision.fast_math.FastMathPass.apply", drop)
     code, err = opt("in.mlir", "-p", "graph-fast-math", "--validate-each")
     assert code == 2
     assert err.startswith("in.mlir:1:1: error: a bug in mlc: pass 'graph-fast-math' changed @main (graph")

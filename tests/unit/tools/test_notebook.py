@@ -10,11 +10,11 @@ from rich.console import Console
 from xdsl.dialects.builtin import ModuleOp
 
 import mlc
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.frontends.common.model import Model
-from mlc.support import ir_text
+from mlc.support.display import ir_text
+from mlc.support.display.ir_text import IRText
 from mlc.support.errors import UserError
-from mlc.support.ir_text import IRText
 from mlc.support.weights import WeightStore
 from mlc.tools.notebook import as_html
 

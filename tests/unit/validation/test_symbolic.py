@@ -10,7 +10,7 @@ import mlc
 from mlc.dialects import loop
 from mlc.dialects.graph import SymbolAttr
 from mlc.dialects.index import IndexMapAttr, const
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.frontends.common.model import Model
 from mlc.interp import loop as interpreter

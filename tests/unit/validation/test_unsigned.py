@@ -5,7 +5,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import te
 from mlc.dialects.index import IndexMapAttr
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.lowering.graph_to_te.convert import ConvertGraphToTe
 from mlc.validation.validate_each import ResultChanged, ValidateInstrument

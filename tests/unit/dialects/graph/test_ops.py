@@ -15,7 +15,7 @@ from mlc.dialects import graph as g
 from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
 from mlc.dialects.graph.numerics import erf
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.support.arithmetic import WIDE
 
 SAMPLES = [(cls, sample) for cls in g.OPS.values() for sample in cls.samples()]

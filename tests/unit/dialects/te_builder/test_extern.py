@@ -12,8 +12,8 @@ from xdsl.dialects.builtin import f32
 
 import mlc
 from mlc import te
-from mlc.codegen.c import print_module
-from mlc.driver.load import parse_module
+from mlc.codegen.c.emit import print_module
+from mlc.driver.models.load import parse_module
 from mlc.interp import te as interpreter
 from mlc.interp.errors import InterpreterError
 from mlc.lowering.te_to_loop.convert import convert_func

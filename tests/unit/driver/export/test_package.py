@@ -11,7 +11,7 @@ import small_model
 from random_graphs import graph_of
 
 import mlc
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.export.package import write_package
 from mlc.driver.export.package.spec import identifiers, package_name
 from mlc.driver.options import Options

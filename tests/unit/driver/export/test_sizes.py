@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import mlc
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.export.sizes import SizeFunctionWriter
 from mlc.frontends.common.model import Model
 from mlc.support.weights import WeightStore

@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 
 import mlc
 from mlc.dialects.graph import ConstantOp, MultiplyOp, ReluOp
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.context import PassContext
 from mlc.driver.pipeline.instruments import DumpIR, Timing, Veto
 from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes

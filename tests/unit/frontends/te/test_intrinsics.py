@@ -9,14 +9,15 @@ import pytest
 
 import mlc
 from mlc import te
-from mlc.codegen import c, c_prelude
-from mlc.driver.kernel import compile_kernel, kernel_passes
+from mlc.codegen.c import emit as c
+from mlc.codegen.c import prelude as c_prelude
+from mlc.driver.kernels.kernel import compile_kernel, kernel_passes
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context
 from mlc.interp import loop as interp
 from mlc.passes.loop.directives.intrinsics import DECLARED
-from mlc.support import registrations
 from mlc.support.errors import UserError
+from mlc.support.registered import registrations
 from mlc.targets.target import Target
 from mlc.validation import c_run
 

@@ -10,7 +10,7 @@ from random_schedules import OPERATORS, RandomSchedule, check_values, expected, 
 
 import mlc
 from mlc.dialects.loop import FuncOp
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, parse_pipeline
 from mlc.support.errors import collected_warnings
 

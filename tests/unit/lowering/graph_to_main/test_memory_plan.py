@@ -17,7 +17,7 @@ from mlc.lowering.memory.lifetimes import Lifetime, align, lower_bound
 from mlc.lowering.memory.planners import PLANNER_NAMES, plan
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
-from mlc.validation.plan_check import PlanError, check_plan
+from mlc.validation.plans.plan_check import PlanError, check_plan
 
 lifetimes = st.builds(
     lambda size, first, length: Lifetime(size, first, first + length),

@@ -8,14 +8,14 @@ import mlc
 from mlc.dialects import runtime
 from mlc.dialects.graph import SymbolAttr
 from mlc.dialects.graph.symbols import bind
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.frontends.common.model import Model
 from mlc.interp.graph import main_function, run_function
 from mlc.lowering.graph_to_main.convert import find_function
 from mlc.support.weights import WeightStore
-from mlc.validation.plan_check import check_plan
-from mlc.validation.plan_places import PlanError, sizes_to_try
+from mlc.validation.plans.plan_check import check_plan
+from mlc.validation.plans.plan_places import PlanError, sizes_to_try
 
 PASSES = "graph-fuse-ops,graph-outline-kernels,convert-graph-to-main"
 V, S = "tensor<?x4xf32, #graph.dims<[N]>>", "tensor<?x?x4xf32, #graph.dims<[T, N]>>"

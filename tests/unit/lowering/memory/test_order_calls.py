@@ -14,7 +14,7 @@ from mlc.dialects import graph
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.lowering.graph_to_main.convert import find_function, plan_of
 from mlc.lowering.memory.order_calls import peak_of
-from mlc.validation.plan_check import check_plan
+from mlc.validation.plans.plan_check import check_plan
 
 T = graph.tensor
 BRANCHES = """

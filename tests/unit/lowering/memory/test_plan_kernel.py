@@ -15,8 +15,8 @@ from mlc.interp import loop as interp
 from mlc.lowering.loop_to_llvm.convert import lower_kernel
 from mlc.lowering.loop_to_llvm.memory import static_places
 from mlc.lowering.memory.plan_kernel import is_at_least, lives_of, plan_kernel
-from mlc.validation.kernel_plan_check import check_kernel_plan
-from mlc.validation.plan_places import PlanError
+from mlc.validation.plans.kernel_plan_check import check_kernel_plan
+from mlc.validation.plans.plan_places import PlanError
 
 
 def func(body: str, args: str = "%x: memref<1024xf32>, %y: memref<1024xf32>") -> loop.FuncOp:

@@ -12,7 +12,7 @@ from mlc.lowering.memory.lifetimes import Lifetime, align
 from mlc.lowering.memory.planners import PLANNER_NAMES
 from mlc.lowering.memory.pools import place_constants, plan_in_pools
 from mlc.support.errors import UserError
-from mlc.support.memory_pools import pools_of
+from mlc.support.registered.memory_pools import pools_of
 
 PROGRAM = """
 func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {

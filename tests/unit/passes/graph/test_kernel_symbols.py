@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 import mlc
 from mlc.dialects.graph import DimExpr, SymbolAttr
 from mlc.dialects.graph.dims import greatest, least
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attributes
-from mlc.passes.graph.outline_kernels import kernels
-from mlc.passes.graph.outline_kernels.symbols import UnknownSize, factored, span_of, symbols_for
+from mlc.passes.graph.fusion.outline_kernels import kernels
+from mlc.passes.graph.fusion.outline_kernels.symbols import UnknownSize, factored, span_of, symbols_for
 from mlc.passes.rewriting import functions
 from mlc.support.weights import WeightStore
 

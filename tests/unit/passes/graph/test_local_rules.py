@@ -6,7 +6,7 @@ from graph_passes import names, optimize
 
 from mlc.dialects.graph import ConstantOp, FullOp, ParamOp, location_name
 from mlc.dialects.graph.store import attach_store, store_of
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
 from mlc.passes.graph.shared.constants import is_constant

@@ -17,7 +17,7 @@ from mlc.dialects.graph.store import attach_store
 from mlc.dialects.graph.types import numpy_dtype
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import run_function
-from mlc.passes.graph.outline_kernels import kernels
+from mlc.passes.graph.fusion.outline_kernels import kernels
 
 
 def package_file(package, path):

@@ -5,7 +5,7 @@ import pytest
 from graph_passes import random_array, random_store
 
 from mlc.dialects.graph.store import attach_store
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function
 from mlc.support.arithmetic import WIDE

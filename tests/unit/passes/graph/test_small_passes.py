@@ -8,11 +8,11 @@ import pytest
 from graph_passes import groups, names, optimize
 
 from mlc.dialects.graph import CastOp, ConcatenateOp, FusedOp
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
-from mlc.passes.graph import legalize
-from mlc.passes.graph.label_ops import HASH, Hasher
+from mlc.passes.graph.cleanup.label_ops import HASH, Hasher
+from mlc.passes.graph.precision import legalize
 from mlc.passes.rewriting import RuleTable
 
 
@@ -159,8 +159,8 @@ def test_hashes_tell_structures_apart_and_are_the_same_in_every_process():
     hashes = [Hasher().hash(main_function(parse_module(text))) for text in texts]
     assert len(set(hashes)) == len(texts)
     code = (
-        "import sys; from mlc.dialects.source import parse_module; from mlc.interp.graph import main_function\n"
-        "from mlc.passes.graph.label_ops import Hasher\n"
+        "import sys; from mlc.dialects.syntax.source import parse_module; from mlc.interp.graph import main_function\n"
+        "from mlc.passes.graph.cleanup.label_ops import Hasher\n"
         "print(Hasher().hash(main_function(parse_module(sys.argv[1]))))"
     )
     found = subprocess.run([sys.executable, "-c", code, texts[0]], capture_output=True, text=True, check=True)

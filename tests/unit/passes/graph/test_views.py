@@ -12,7 +12,7 @@ import mlc
 from mlc.dialects import runtime
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.lowering.graph_to_main.convert import find_function
-from mlc.validation.plan_check import check_plan
+from mlc.validation.plans.plan_check import check_plan
 
 ROW = "tensor<1x2x16xf32>"
 HEAD = 'func.func @main(%x: tensor<1x4x8xf32> {graph.name = "x"}, %y: tensor<1x2x8xf32> {graph.name = "y"})'

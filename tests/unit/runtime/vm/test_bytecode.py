@@ -9,7 +9,7 @@ from small_model import inputs, write
 from symbolic_models import PRODUCT
 
 import mlc
-from mlc.driver.load import parse_module
+from mlc.driver.models.load import parse_module
 from mlc.driver.toolchain import LLVM
 from mlc.frontends.common.model import Model
 from mlc.runtime.symbolic import open_executable

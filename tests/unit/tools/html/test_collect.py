@@ -9,7 +9,7 @@ import pytest
 import small_model
 
 from mlc.codegen.native import assemble
-from mlc.driver.compile import load_model
+from mlc.driver.models.compile import load_model
 from mlc.driver.options import Options
 from mlc.tools.html.collect import assembly_lines, collect
 from mlc.tools.html.report import Report

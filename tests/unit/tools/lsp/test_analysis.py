@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mlc.driver.pipeline.registry import make_context
-from mlc.support.highlight import tokens
+from mlc.support.display.highlight import tokens
 from mlc.tools import mlc_opt
 from mlc.tools.lsp.analysis import Analysis, analyze, shifted
 from mlc.tools.lsp.complete import complete

@@ -14,8 +14,8 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 from mlc.dialects import graph, loop
 from mlc.dialects.graph.base import name_location
 from mlc.dialects.index import IndexMapAttr
-from mlc.dialects.source import parse_module
-from mlc.driver.bisection import load_subject, passes_of
+from mlc.dialects.syntax.source import parse_module
+from mlc.driver.compare.bisection import load_subject, passes_of
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context, parse_pipeline
 from mlc.passes.rewriting import Rules, apply_rules, defining_op

@@ -7,7 +7,7 @@ import pytest
 from xdsl.dialects.func import FuncOp
 
 from mlc.dialects import loop, sched, te
-from mlc.dialects.source import parse_module
+from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
 from mlc.interp.graph import run_function
 from mlc.passes.verifier import verify

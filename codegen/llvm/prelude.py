@@ -1,0 +1,405 @@
+"""
+The math prelude: exp, log, tanh, erf, sigmoid, sin, cos, pow as `alwaysinline` functions in LLVM IR text.
+
+One Python function writes the body for any number of lanes; `print_module` appends only what a module calls. Errors
+against float64, over all of float32's range (tests/unit/codegen/llvm/test_prelude.py measures them at every width):
+
+    function   max error       method
+    exp        1 ulp           Cephes expf.c: exp(r) on |r| <= ln 2 / 2, times 2^n in two steps (denormals, inf)
+    log        1 ulp           Cephes logf.c on [sqrt 1/2, sqrt 2); denormals scaled first
+    tanh       1.5 ulp         Cephes tanhf.c below 0.625, 1 - 2 / (exp(2x) + 1) above
+    sigmoid    2.5 ulp         e = exp(-|x|); 1 / (1 + e) or e / (1 + e)
+    erf        1.2 ulp         N. Juffa's two polynomials (stackoverflow.com/questions/35148198), split at 0.9277
+    sin, cos   1e-7 absolute   Cephes sinf.c, with a reduction by pi/2 in float64, for |x| <= 1e8
+    pow        0.51 ulp        2^(y log2 |x|) in float64; the special cases of IEEE 754
+
+f16 and bf16 compute in f32. f64 calls libm lane by lane: right, and slow.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute
+
+from mlc.codegen.llvm.types import float_text
+from mlc.support.errors import UserError
+from mlc.targets.target import Target
+
+Key = tuple[str, str, int]
+"""A prelude function: its name, its element type (f32), its lanes (0: a scalar)."""
+_ELEMENTS: dict[type[Attribute], str] = {
+    builtin.Float16Type: "f16",
+    builtin.BFloat16Type: "bf16",
+    builtin.Float32Type: "f32",
+    builtin.Float64Type: "f64",
+}
+_LLVM = {"f16": "half", "bf16": "bfloat", "f32": "float", "f64": "double", "i32": "i32", "i64": "i64", "i1": "i1"}
+
+
+def function_for(function: str, type_: Attribute) -> tuple[str, Key]:
+    """Return the symbol of a math function on a type, and the key that `definitions` takes."""
+    element = type_.element_type if isinstance(type_, builtin.VectorType) else type_
+    lanes = type_.get_shape()[0] if isinstance(type_, builtin.VectorType) else 0
+    if function not in FUNCTIONS or type(element) not in _ELEMENTS:
+        known = ", ".join(FUNCTIONS)
+        raise UserError(f"expected a math function on floats, one of {known}, but got {function} on {type_}")
+    key = (function, _ELEMENTS[type(element)], lanes)
+    return symbol_of(key), key
+
+
+def symbol_of(key: Key) -> str:
+    """Name a prelude function: `mlc.exp.v16f32`."""
+    function, element, lanes = key
+    return f"mlc.{function}.{f'v{lanes}' if lanes else ''}{element}"
+
+
+def definitions(keys: Iterable[Key], target: Target | None = None) -> tuple[list[str], dict[str, str]]:
+    """Return the text of the named functions and of those that they call, and the declarations they need."""
+    texts: dict[Key, str] = {}
+    declarations: dict[str, str] = {}
+    pending = sorted(keys)
+    while pending:
+        key = pending.pop()
+        if key in texts:
+            continue
+        body = FunctionText(key, target)
+        texts[key] = body.function()
+        declarations.update(body.declarations)
+        pending.extend(body.called)
+    return [texts[key] for key in sorted(texts)], declarations
+
+
+_ROUND_TO_BF16 = """\
+define weak hidden bfloat @__truncsfbf2(float %x) #0 {
+  %bits = bitcast float %x to i32
+  %high = lshr i32 %bits, 16
+  %odd = and i32 %high, 1
+  %half = add i32 %odd, 32767
+  %sum = add i32 %bits, %half
+  %near = lshr i32 %sum, 16
+  %quiet = or i32 %high, 64
+  %nan = fcmp uno float %x, %x
+  %chosen = select i1 %nan, i32 %quiet, i32 %near
+  %short = trunc i32 %chosen to i16
+  %y = bitcast i16 %short to bfloat
+  ret bfloat %y
+}"""
+
+
+def helpers(target: Target | None, functions: Iterable[str]) -> list[str]:
+    """
+    Functions that LLVM calls, and that no library is sure to have: the rounding of f32 to bf16.
+
+    Without AVX-512 LLVM holds vectors of bf16 as f32, and rounds them again wherever they meet or are chosen.
+    """
+    needed = target is not None and target.architecture == "x86_64" and "dpbf16ps" not in target.instructions
+    return [_ROUND_TO_BF16] if needed and any("bfloat" in text for text in functions) else []
+
+
+class FunctionText:
+    """Writes the text of one prelude function: values are names, constants stand in their users."""
+
+    def __init__(self, key: Key, target: Target | None = None) -> None:
+        self.key = key
+        self.target = target
+        self.name, self.element, self.lanes = key
+        self.lines: list[str] = []
+        self.types: dict[str, str] = {}
+        self.declarations: dict[str, str] = {}
+        self.called: set[Key] = set()
+
+    def function(self) -> str:
+        """Write the whole function."""
+        arity, write = FUNCTIONS[self.name]
+        args = [f"%x{i}" for i in range(arity)]
+        self.types.update(dict.fromkeys(args, self.element))
+        if self.element == "f64":
+            result = self.libm(args)
+        elif self.element != "f32":
+            wide = [self.convert("fpext", a, "f32") for a in args]
+            result = self.convert("fptrunc", self.call(self.name, *wide), self.element)
+        else:
+            result = write(self, *args)
+        type_ = self.type(self.element)
+        given = ", ".join(f"{type_} {a}" for a in args)
+        head = f"define internal {type_} @{symbol_of(self.key)}({given}) alwaysinline #0 {{"
+        return "\n".join([head, *self.lines, f"  ret {type_} {result}", "}"])
+
+    def type(self, element: str) -> str:
+        """The LLVM type of as many lanes as the function has."""
+        return f"<{self.lanes} x {_LLVM[element]}>" if self.lanes else _LLVM[element]
+
+    def emit(self, text: str, element: str) -> str:
+        """Add an instruction; return the name of its result."""
+        name = f"%t{len(self.lines)}"
+        self.lines.append(f"  {name} = {text}")
+        self.types[name] = element
+        return name
+
+    def const(self, value: float, element: str) -> str:
+        """A constant in every lane."""
+        if element in ("f32", "f64"):
+            text = float_text(value, builtin.f32 if element == "f32" else builtin.f64)
+        else:
+            text = str(int(value))
+        return f"splat ({_LLVM[element]} {text})" if self.lanes else text
+
+    def operands(self, *values: str | float) -> tuple[str, list[str]]:
+        """Return the element type that the named values share, and all operands as text."""
+        element = next(self.types[v] for v in values if isinstance(v, str))
+        return element, [v if isinstance(v, str) else self.const(v, element) for v in values]
+
+    def op(self, word: str, *values: str | float) -> str:
+        """An arithmetic instruction, e.g. `op("fmul", x, 2.0)`."""
+        element, texts = self.operands(*values)
+        return self.emit(f"{word} {self.type(element)} {', '.join(texts)}", element)
+
+    def intrinsic(self, name: str, *values: str | float) -> str:
+        """A call of an overloaded intrinsic."""
+        element, texts = self.operands(*values)
+        type_ = self.type(element)
+        full = f"{name}.{f'v{self.lanes}' if self.lanes else ''}{element}"
+        self.declarations[full] = f"declare {type_} @{full}({', '.join([type_] * len(texts))})"
+        return self.emit(f"call {type_} @{full}({', '.join(f'{type_} {t}' for t in texts)})", element)
+
+    def fma(self, a: str | float, b: str | float, c: str | float) -> str:
+        """`a * b + c`, in one rounding where the target has FMA."""
+        return self.intrinsic("llvm.fmuladd", a, b, c)
+
+    def poly(self, x: str, coefficients: Iterable[float]) -> str:
+        """Horner's rule, the highest power first."""
+        first, *rest = coefficients
+        value: str | float = first
+        for coefficient in rest:
+            value = self.fma(value, x, coefficient)
+        assert isinstance(value, str)
+        return value
+
+    def compare(self, predicate: str, *values: str | float) -> str:
+        """`fcmp` or `icmp`, by the operands' type."""
+        element, texts = self.operands(*values)
+        word = "fcmp" if element[0] == "f" else "icmp"
+        return self.emit(f"{word} {predicate} {self.type(element)} {', '.join(texts)}", "i1")
+
+    def select(self, condition: str, a: str | float, b: str | float, element: str = "f32") -> str:
+        """Choose, lane by lane."""
+        texts = [v if isinstance(v, str) else self.const(v, element) for v in (a, b)]
+        type_ = self.type(element)
+        return self.emit(f"select {self.type('i1')} {condition}, {type_} {texts[0]}, {type_} {texts[1]}", element)
+
+    def convert(self, word: str, value: str, element: str) -> str:
+        """A cast, e.g. `convert("bitcast", x, "i32")`."""
+        return self.emit(f"{word} {self.type(self.types[value])} {value} to {self.type(element)}", element)
+
+    def call(self, function: str, *values: str) -> str:
+        """Call another function of the prelude on f32."""
+        key = (function, "f32", self.lanes)
+        self.called.add(key)
+        type_ = self.type("f32")
+        return self.emit(f"call {type_} @{symbol_of(key)}({', '.join(f'{type_} {v}' for v in values)})", "f32")
+
+    @property
+    def has_scalef(self) -> bool:
+        """Whether one instruction multiplies the lanes by powers of two: AVX-512's vscalefps."""
+        wide = self.target is not None and self.target.architecture == "x86_64" and self.target.vector_bits == 512
+        return wide and self.lanes == 16
+
+    def scalef(self, y: str, n: str) -> str:
+        """`y * 2^n` for whole n, in one rounding."""
+        name = "llvm.x86.avx512.mask.scalef.ps.512"
+        type_ = self.type("f32")
+        self.declarations[name] = f"declare {type_} @{name}({type_}, {type_}, {type_}, i16, i32 immarg)"
+        return self.emit(f"call {type_} @{name}({type_} {y}, {type_} {n}, {type_} {y}, i16 -1, i32 4)", "f32")
+
+    def clamp(self, x: str, low: float, high: float) -> str:
+        """Bound x; a NaN stays one (it fails both comparisons)."""
+        element = self.types[x]
+        x = self.select(self.compare("ogt", x, high), high, x, element)
+        return self.select(self.compare("olt", x, low), low, x, element)
+
+    def libm(self, args: list[str]) -> str:
+        """Call libm for each lane of f64."""
+        if self.name == "sigmoid":
+            return self._sigmoid_f64(args[0])
+        self.declarations[self.name] = f"declare double @{self.name}({', '.join(['double'] * len(args))})"
+        if not self.lanes:
+            return self.emit(f"call double @{self.name}({', '.join(f'double {a}' for a in args)})", "f64")
+        type_, result = self.type("f64"), "poison"
+        for lane in range(self.lanes):
+            parts = [self.emit(f"extractelement {type_} {a}, i64 {lane}", "f64") for a in args]
+            value = self.emit(f"call double @{self.name}({', '.join(f'double {p}' for p in parts)})", "f64")
+            result = self.emit(f"insertelement {type_} {result}, double {value}, i64 {lane}", "f64")
+        return result
+
+    def _sigmoid_f64(self, x: str) -> str:
+        key = ("exp", "f64", self.lanes)
+        self.called.add(key)
+        type_ = self.type("f64")
+        e = self.emit(f"call {type_} @{symbol_of(key)}({type_} {self.op('fneg', x)})", "f64")
+        return self.op("fdiv", 1.0, self.op("fadd", e, 1.0))
+
+
+def _nearest(b: FunctionText, t: str, scale: float, magic: float) -> tuple[str, str]:
+    """
+    Round t * scale to an integer: as a float, and as the sum with `magic`, whose low bits are that integer.
+
+    No conversion instruction, so a NaN goes through as one.
+    """
+    biased = b.fma(t, scale, magic)
+    return b.op("fsub", biased, magic), biased
+
+
+MAGIC_F32 = 12582912.0  # 1.5 * 2^23
+MAGIC_F64 = 6755399441055744.0  # 1.5 * 2^52
+MAGIC_F32_BITS = 0x4B400000
+
+
+def _exp(b: FunctionText, x: str) -> str:
+    x = b.clamp(x, -105.0, 89.0)
+    n, biased = _nearest(b, x, 1.44269504088896341, MAGIC_F32)
+    # ln 2 in two parts; the first has so few bits that its product with n is exact.
+    r = b.fma(n, 2.12194440e-4, b.fma(n, -0.693359375, x))
+    p = b.poly(
+        r,
+        (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1),
+    )
+    y = b.op("fadd", b.fma(p, b.op("fmul", r, r), r), 1.0)
+    if b.has_scalef:
+        return b.scalef(y, n)
+    integer = b.op("sub", b.convert("bitcast", biased, "i32"), MAGIC_F32_BITS)
+    half = b.op("ashr", integer, 1)
+    for part in (half, b.op("sub", integer, half)):
+        power = b.convert("bitcast", b.op("shl", b.op("add", part, 127), 23), "f32")
+        y = b.op("fmul", y, power)
+    return y
+
+
+def _log(b: FunctionText, x: str) -> str:
+    tiny = b.compare("olt", x, 1.17549435e-38)
+    scaled = b.select(tiny, b.op("fmul", x, 8388608.0), x)
+    bits = b.convert("bitcast", scaled, "i32")
+    exponent = b.op("ashr", b.op("sub", bits, 0x3F3504F3), 23)  # of sqrt(1/2)
+    m = b.convert("bitcast", b.op("sub", bits, b.op("shl", exponent, 23)), "f32")
+    e = b.convert("sitofp", exponent, "f32")
+    e = b.op("fsub", e, b.select(tiny, 23.0, 0.0))
+    f = b.op("fsub", m, 1.0)
+    coefficients = (
+        7.0376836292e-2,
+        -1.1514610310e-1,
+        1.1676998740e-1,
+        -1.2420140846e-1,
+        1.4249322787e-1,
+        -1.6668057665e-1,
+        2.0000714765e-1,
+        -2.4999993993e-1,
+        3.3333331174e-1,
+    )
+    z = b.op("fmul", f, f)
+    y = b.op("fmul", b.op("fmul", b.poly(f, coefficients), f), z)
+    y = b.fma(z, -0.5, b.fma(e, -2.12194440e-4, y))
+    y = b.fma(e, 0.693359375, b.op("fadd", f, y))
+    y = b.select(b.compare("oeq", x, float("inf")), float("inf"), y)
+    y = b.select(b.compare("oeq", x, 0.0), float("-inf"), y)
+    return b.select(b.compare("oge", x, 0.0), y, float("nan"))  # negative or NaN
+
+
+def _tanh(b: FunctionText, x: str) -> str:
+    z = b.op("fmul", x, x)
+    small = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
+    near = b.fma(b.op("fmul", b.poly(z, small), z), x, x)
+    size = b.intrinsic("llvm.fabs", x)
+    e = b.call("exp", b.op("fadd", size, size))
+    far = b.op("fsub", 1.0, b.op("fdiv", 2.0, b.op("fadd", e, 1.0)))
+    far = b.intrinsic("llvm.copysign", far, x)
+    # "less or equal" is false for NaN, which the far branch hands on.
+    return b.select(b.compare("ole", size, 0.625), near, far)
+
+
+def _sigmoid(b: FunctionText, x: str) -> str:
+    e = b.call("exp", b.op("fneg", b.intrinsic("llvm.fabs", x)))
+    top = b.select(b.compare("olt", x, 0.0), e, 1.0)
+    return b.op("fdiv", top, b.op("fadd", e, 1.0))
+
+
+def _erf(b: FunctionText, x: str) -> str:
+    t, s = b.intrinsic("llvm.fabs", x), b.op("fmul", x, x)
+    small = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
+    near = b.fma(b.poly(s, small), x, x)
+    r = b.fma(b.fma(t, -1.72853470e-5, 3.83197126e-4), s, b.fma(t, -3.88396438e-3, 2.42546219e-2))
+    for coefficient in (-1.06777877e-1, -6.34846687e-1, -1.28717512e-1):
+        r = b.fma(r, t, coefficient)
+    far = b.op("fsub", 1.0, b.call("exp", b.fma(r, t, b.op("fneg", t))))
+    far = b.intrinsic("llvm.copysign", far, x)
+    return b.select(b.compare("ogt", t, 0.927734375), far, near)
+
+
+def _sine(b: FunctionText, x: str, shift: int) -> str:
+    """Compute sin(x + shift * pi/2)."""
+    wide = b.convert("fpext", x, "f64")
+    n, biased = _nearest(b, wide, 0.63661977236758134308, MAGIC_F64)
+    r = b.fma(n, -6.123233995736766e-17, b.fma(n, -1.5707963267948966, wide))
+    r = b.convert("fptrunc", b.clamp(r, -0.8, 0.8), "f32")
+    quadrant = b.op("add", b.convert("trunc", b.convert("bitcast", biased, "i64"), "i32"), shift)
+    z = b.op("fmul", r, r)
+    sine = b.fma(b.op("fmul", b.poly(z, (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)), z), r, r)
+    cosine = b.poly(z, (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2, -0.5, 1.0))
+    y = b.select(b.compare("eq", b.op("and", quadrant, 1), 0), sine, cosine)
+    flipped = b.op("xor", b.convert("bitcast", y, "i32"), b.op("shl", b.op("and", quadrant, 2), 30))
+    return b.convert("bitcast", flipped, "f32")
+
+
+def _log2_f64(b: FunctionText, x: str) -> str:
+    """log2 of positive, finite doubles; atanh series, error 1e-12."""
+    bits = b.convert("bitcast", x, "i64")
+    exponent = b.op("ashr", b.op("sub", bits, 0x3FE6A09E667F3BCD), 52)
+    m = b.convert("bitcast", b.op("sub", bits, b.op("shl", exponent, 52)), "f64")
+    s = b.op("fdiv", b.op("fsub", m, 1.0), b.op("fadd", m, 1.0))
+    series = b.poly(b.op("fmul", s, s), (1 / 13, 1 / 11, 1 / 9, 1 / 7, 1 / 5, 1 / 3, 1.0))
+    ln = b.op("fmul", b.op("fmul", series, s), 2.8853900817779268)  # 2 / ln 2
+    return b.op("fadd", ln, b.convert("sitofp", b.convert("trunc", exponent, "i32"), "f64"))
+
+
+def _exp2_f64(b: FunctionText, t: str) -> str:
+    """2^t for |t| <= 400; Taylor, error 1e-11."""
+    n, biased = _nearest(b, t, 1.0, MAGIC_F64)
+    z = b.op("fmul", b.op("fsub", t, n), 0.69314718055994530942)
+    terms = [1.0]
+    for k in range(1, 10):
+        terms.append(terms[-1] / k)
+    y = b.poly(z, reversed(terms))
+    power = b.op("shl", b.op("add", b.convert("bitcast", biased, "i64"), 1023), 52)
+    return b.op("fmul", y, b.convert("bitcast", power, "f64"))
+
+
+def _pow(b: FunctionText, x: str, y: str) -> str:
+    inf, nan = float("inf"), float("nan")
+    size = b.intrinsic("llvm.fabs", x)
+    t = b.op("fmul", b.convert("fpext", y, "f64"), _log2_f64(b, b.convert("fpext", size, "f64")))
+    r = b.convert("fptrunc", _exp2_f64(b, b.clamp(t, -400.0, 400.0)), "f32")
+    rises = b.compare("ogt", y, 0.0)
+    r = b.select(b.compare("oeq", size, 1.0), 1.0, r)
+    r = b.select(b.compare("oeq", size, 0.0), b.select(rises, 0.0, inf), r)
+    r = b.select(b.compare("oeq", size, inf), b.select(rises, inf, 0.0), r)
+    half = b.op("fmul", y, 0.5)
+    whole = b.compare("oeq", b.intrinsic("llvm.rint", y), y)
+    odd = b.op("and", whole, b.compare("une", b.intrinsic("llvm.rint", half), half))
+    finite_negative = b.op("and", b.compare("olt", x, 0.0), b.compare("one", size, inf))
+    r = b.select(b.op("and", finite_negative, b.op("xor", whole, 1)), nan, r)
+    sign = b.compare("slt", b.convert("bitcast", x, "i32"), 0)
+    r = b.select(b.op("and", sign, odd), b.op("fneg", r), r)
+    r = b.select(b.compare("uno", x, y), nan, r)
+    return b.select(b.op("or", b.compare("oeq", x, 1.0), b.compare("oeq", y, 0.0)), 1.0, r)
+
+
+# Name -> number of operands, and the function that writes the f32 body.
+FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
+    "exp": (1, _exp),
+    "log": (1, _log),
+    "tanh": (1, _tanh),
+    "erf": (1, _erf),
+    "sigmoid": (1, _sigmoid),
+    "sin": (1, partial(_sine, shift=0)),
+    "cos": (1, partial(_sine, shift=1)),
+    "pow": (2, _pow),
+}

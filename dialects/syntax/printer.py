@@ -1,0 +1,196 @@
+"""
+xDSL's printer, which prints an op from the text of an earlier one where they differ only in the names of values.
+
+The text is the same, character for character. What an op prints is remembered by its signature
+(dialects/syntax/probe.py), if it prints the same for all ops of that signature; a type's text is remembered as well.
+"""
+
+# The fields of an op are read directly: its properties build a view of the op for each access.
+# pyright: reportPrivateUsage=false
+
+from __future__ import annotations
+
+import re
+from copy import copy
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import NamedTuple
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, UnregisteredOp
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.printer import Printer
+
+from mlc.dialects.syntax.dense import dense_text
+from mlc.dialects.syntax.probe import MARK, ContextRead, Signature, kept_alive, open_number, probe, signature
+
+_REMEMBERED = 1 << 14
+_LONGEST = 1000
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+
+
+class _OpText(NamedTuple):
+    """The text of an op, cut at the names of its results and operands."""
+
+    parts: tuple[str, ...]
+    values: tuple[int, ...]
+    """After each part but the last: the number of a value among the results, then the operands; then properties."""
+    dense: bool
+    """Whether dense attributes are named among the values."""
+    keep: tuple[Attribute, ...]
+    """What the signature names by its identity."""
+
+
+class _Taken(dict[str, int]):
+    """How often names are taken in a scope and in those around it, which are not copied."""
+
+    def __init__(self, around: dict[str, int]) -> None:
+        super().__init__()
+        self._around = around
+
+    def get(self, name: str, default: int = 0) -> int:  # pyright: ignore[reportIncompatibleMethodOverride] - as a printer asks
+        own = super().get(name)
+        return self._around.get(name, default) if own is None else own
+
+
+@dataclass(eq=False, repr=False)
+class SourcePrinter(Printer):
+    """Prints modules; it must not outlive a change of what it prints by reference only, so make one for each print."""
+
+    _ops: dict[Signature, _OpText | None] = field(default_factory=dict[Signature, "_OpText | None"], init=False)
+    _seen: set[Signature] = field(default_factory=set[Signature], init=False)
+    _types: dict[int, tuple[str, Attribute]] = field(default_factory=dict[int, tuple[str, Attribute]], init=False)
+
+    _numbers: dict[float, str] = field(default_factory=dict[float, str], init=False)
+
+    def print_op(self, op: Operation) -> None:
+        text = None if self.print_debuginfo or self.diagnostic.op_messages else self._text(op)
+        if text is None:
+            super().print_op(op)
+        else:
+            self._current_column += len(text)
+            print(text, end="", file=self.stream)
+
+    def _text(self, op: Operation) -> str | None:
+        """The text of an op that is known, or that can be made known; None where it must be printed."""
+        key = signature(op)
+        if key is None:
+            return None
+        if key not in self._ops:
+            if key not in self._seen:
+                self._seen.add(key)
+                return None
+            if len(self._ops) >= _REMEMBERED:
+                self._ops.clear()
+            self._ops[key] = self._ask(op)
+        known = self._ops[key]
+        if known is None:
+            return None
+        taken = [*map(self._ssa_values.get, op._operands)]
+        if None in taken:
+            return None
+        names = [*map(self._new_name, op.results), *taken]
+        if known.dense:
+            names += [
+                dense_text(value, self, self._numbers) if isinstance(value, DenseIntOrFPElementsAttr) else ""
+                for value in op.properties.values()
+            ]
+        pieces: list[str | None] = [known.parts[0]]
+        for number, part in zip(known.values, known.parts[1:], strict=True):
+            pieces += (names[number], part)
+        return "".join(filter(None, pieces))
+
+    def _new_name(self, value: SSAValue) -> str:
+        """The name of a value that is defined here, chosen as `print_ssa_value` does."""
+        if (name := self._ssa_values.get(value)) is not None:
+            return name
+        if hint := value._name:
+            taken = self._ssa_names[-1]
+            count = taken.get(hint, 0)
+            taken[hint] = count + 1
+            name = f"{hint}_{count}" if count else hint
+        else:
+            name = self._get_new_valid_name_id()
+        self._ssa_values[value] = name
+        return name
+
+    def _ask(self, op: Operation) -> _OpText | None:
+        """The text of all ops with this one's signature; None where it depends on more."""
+        if isinstance(op, UnregisteredOp):  # it is changed while it is printed
+            return None
+        try:
+            text = self._print_probe(probe(op))
+        except (ContextRead, Exception):
+            return None
+        if text is None:
+            return None
+        pieces = text.split(MARK)
+        values = tuple(map(int, pieces[1::2]))
+        dense = max(values, default=0) >= len(op.results) + len(op._operands)
+        return _OpText(tuple(pieces[::2]), values, dense, kept_alive(op))
+
+    def _print_probe(self, op: Operation) -> str | None:
+        """The text of a probe, with marks for names; None if it is long or needs names of other values."""
+        printer = copy(self)
+        printer.stream = stream = StringIO()
+        printer._dialect_resources = {}
+        values = dict.fromkeys((*op.results, *op._operands))
+        numbers = {value: number for number, value in reversed([*enumerate((*op.results, *op._operands))])}
+        printer._ssa_values = {value: f"{MARK}{numbers[value]}{MARK}" for value in values}
+        Printer.print_op(printer, op)
+        text = stream.getvalue()
+        alone = len(printer._ssa_values) == len(values) and not printer._dialect_resources
+        return text if alone and len(text) <= _LONGEST and "\n" not in text else None
+
+    def enter_scope(self) -> None:
+        self._next_valid_name_id.append(self._next_valid_name_id[-1])
+        self._next_valid_block_id.append(self._next_valid_block_id[-1])
+        self._ssa_names.append(_Taken(self._ssa_names[-1]))
+        self._block_names.append(_Taken(self._block_names[-1]))
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if not isinstance(attribute, TypeAttribute):
+            self._print_no_type(attribute)
+            return
+        known = self._types.get(id(attribute))
+        if known is None:
+            stream, self.stream = self.stream, StringIO()
+            try:
+                super().print_attribute(attribute)
+                text = self.stream.getvalue()
+            finally:
+                self.stream = stream
+            if len(self._types) >= _REMEMBERED:
+                self._types.clear()
+            self._types[id(attribute)] = known = text, attribute
+            self._current_column -= len(text)
+        self.print_string(known[0])
+
+    def _print_no_type(self, attribute: Attribute) -> None:
+        if isinstance(attribute, DenseIntOrFPElementsAttr):
+            number = open_number(attribute)
+            text = dense_text(attribute, self, self._numbers) if number is None else f"{MARK}{number}{MARK}"
+            self.print_string(f"{text} : ")
+            self.print_attribute(attribute.type)
+        else:
+            super().print_attribute(attribute)
+
+    def print_string_literal(self, string: str) -> None:
+        if _PLAIN.fullmatch(string):
+            self.print_string(f'"{string}"')
+        else:
+            super().print_string_literal(string)
+
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        if "\n" in text:
+            super().print_string(text, indent=indent)
+        else:
+            self._current_column += len(text)
+            print(text, end="", file=self.stream)
+
+    def _print_new_line(self, indent: int | None = None, print_message: bool = True) -> None:
+        if self._next_line_callback:
+            super()._print_new_line(indent, print_message)
+            return
+        self._current_line += 1
+        self._current_column = (self._indent if indent is None else indent) * self.indent_num_spaces
+        print("\n" + " " * self._current_column, end="", file=self.stream)

@@ -1,0 +1,483 @@
+"""Parses IR text with limits on its size, the source location of every operation, and diagnostics for bad input."""
+
+import math
+import re
+import sys
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    UNKNOWN_LOC,
+    AnyFloat,
+    FileLineColLoc,
+    IntAttr,
+    ModuleOp,
+    RankedStructure,
+    ShapedType,
+    StringAttr,
+    TensorType,
+)
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
+from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError, VerifyException
+from xdsl.utils.lexer import Input, Span
+
+from mlc.dialects import DIALECTS
+from mlc.dialects.discardable import adopt_properties, unknown_attribute
+from mlc.dialects.syntax.lexer import SourceLexer
+from mlc.dialects.syntax.parse_messages import reworded, shape_size, token_text
+from mlc.dialects.syntax.probe import open_dense
+from mlc.dialects.syntax.repeated_ops import RepeatedOps
+from mlc.dialects.syntax.token_parser import TokenParser, ValueNames
+from mlc.support.collector import uncollected
+from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_op, place_of_parse_error
+from mlc.support.errors import UserError, diagnostic_text
+from mlc.support.limits import limits
+
+_SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
+_RESULTS = re.compile(r"%[^=\n]*=\s*")
+# Upper bound of the Python stack frames per nested operation, in the parser, the printer or a pass.
+_FRAMES = 24
+_REMEMBERED = 1 << 14
+
+
+class InputError(Exception):
+    """The input is not a valid program; `diagnostic` has the place and the message."""
+
+    def __init__(self, diagnostic: Diagnostic) -> None:
+        super().__init__(str(diagnostic))
+        self.diagnostic = diagnostic
+
+
+def reject(place: Place, message: str) -> InputError:
+    """The InputError for the input at `place`."""
+    return InputError(Diagnostic(place, one_line(message)))
+
+
+def read_source(path: str | None) -> Input[str]:
+    """The text of a file, or of the standard input for None and "-"."""
+    name = "<stdin>" if path in (None, "-") else str(path)
+    try:
+        if name == "<stdin>":
+            data = sys.stdin.buffer.read(limits.input_bytes + 1)
+        else:
+            with Path(name).open("rb") as file:
+                data = file.read(limits.input_bytes + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise reject(Place(one_line(name)), f"cannot read the file: {reason}") from error
+    if len(data) > limits.input_bytes:
+        message = f"expected at most {limits.input_bytes} bytes of text; raise the limit with --max-input-bytes"
+        raise reject(Place(name, 1, 1), message)
+    try:
+        return Input(data.decode("utf-8"), name)
+    except UnicodeDecodeError as error:
+        line_start = data.rfind(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, line_start) + 1
+        column = len(data[line_start : error.start].decode("utf-8")) + 1
+        message = f"expected UTF-8 text, but got byte 0x{data[error.start]:02x}"
+        raise reject(Place(name, line, column), message) from error
+
+
+def split_source(source: Input[str]) -> Iterator[Input[str]]:
+    """The pieces between `// -----` lines; each keeps the line numbers of the whole text."""
+    start = 0
+    for match in [*_SPLIT.finditer(source.content), None]:
+        end = len(source.content) if match is None else match.start()
+        yield Input("\n" * source.content.count("\n", 0, start) + source.content[start:end], source.name)
+        start = 0 if match is None else match.end()
+
+
+class _HexElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage] xDSL has no other hook
+    """An element of `dense<...>` in hexadecimal: for a float type its bits, as MLIR prints NaN and infinities."""
+
+    def to_type(self, parser: AttrParser, type: Any) -> Any:
+        """The element as a value of this type."""
+        if not isinstance(type, AnyFloat):
+            return super().to_type(parser, type)
+        bits = self.value
+        assert isinstance(bits, int)
+        if bits.bit_length() > 8 * type.compile_time_size:
+            parser.raise_error(f"expected the bits of {type}, but got {self.span.text}", self.span)
+        return next(type.iter_unpack(bits.to_bytes(type.compile_time_size, "little")))
+
+
+class SourceParser(TokenParser):
+    """xDSL's parser, extended by a location for each operation, and by the limits."""
+
+    def __init__(self, ctx: Context, source: Input[str]) -> None:
+        self.positions: dict[Operation, Place] = {}
+        self._undeclared: dict[str, Span[Any]] = {}
+        self._lines = [0, *(m.end() for m in re.finditer("\n", source.content))]
+        self._file = StringAttr(source.name)
+        self._depth = 0
+        self._count = 0
+        self._types = {}
+        self._columns: dict[int, IntAttr] = {}
+        self._checked: dict[int, Attribute] = {}
+        self._start(ctx, SourceLexer(source))
+        self._repeated = RepeatedOps(self)
+
+    def _start(self, ctx: Context, lexer: SourceLexer, dialects: list[str] | None = None) -> None:
+        # Not Parser.__init__, which creates its own lexer.
+        AttrParser.__init__(self, ParserState(lexer, dialects), ctx)
+        self.ssa_values = ValueNames()
+        self._entries: list[tuple[str, int]] = []
+        self._open: list[int] = []
+        self.blocks = {}
+        self.forward_block_references = defaultdict(list)
+        self.forward_ssa_references = {}
+        self._opened: int | None = None
+
+    def place(self, pos: int) -> Place:
+        """The place of a position in the text."""
+        line = bisect_right(self._lines, pos)
+        return Place(self._file.data, line, pos - self._lines[line - 1] + 1)
+
+    def is_at(self, span: Span[Any]) -> bool:
+        """Whether the next token is that span."""
+        return self._current_token.span == span
+
+    def parse_operation(self) -> Operation:
+        pos = self.pos
+        found = self._repeated.find(pos) if self._depth < limits.nesting and self._count < limits.ops else None
+        if isinstance(found, Operation):
+            return found
+        self._depth += 1
+        self._count += 1
+        if self._depth > limits.nesting:
+            self.raise_error(f"expected at most {limits.nesting} nested operations; raise the limit with --max-nesting")
+        if self._count > limits.ops:
+            self.raise_error(f"expected at most {limits.ops} operations; raise the limit with --max-ops")
+        entries = len(self._entries)
+        op = super().parse_operation()
+        self._depth -= 1
+        if op.attributes:
+            self._check_attributes(op, pos, entries)
+        del self._entries[entries:]
+        if found is not None:
+            self._repeated.learn(found, op)
+        self._locate(op, pos)
+        return op
+
+    def entry_at(self, name: str, pos: int) -> None:
+        """Note where the name of an attribute stands, for a later error about it."""
+        self._entries.append((name, pos))
+
+    def _parse_attribute_entry(self) -> tuple[str, Attribute]:
+        pos = self.pos
+        name, value = super()._parse_attribute_entry()
+        self.entry_at(name, pos)
+        return name, value
+
+    def _check_attributes(self, op: Operation, start: int, entries: int) -> None:
+        """Reject attributes that an op of mlc cannot have."""
+        adopt_properties(op)
+        if (found := unknown_attribute(op)) is not None:
+            name, message = found
+            self.raise_error(message, next((pos for n, pos in self._entries[entries:] if n == name), start))
+
+    def _locate(self, op: Operation, pos: int) -> None:
+        """Give the op that begins at `pos` its location, and check the sizes of its types."""
+        content = self.lexer.input.content
+        if match := _RESULTS.match(content, pos):
+            pos = match.end()
+        unknown = op.location is UNKNOWN_LOC or op.location == UNKNOWN_LOC
+        if unknown and not content[max(0, self.pos - 64) : self.pos].rstrip().endswith("loc(unknown)"):
+            op.location = self._location(pos)
+        else:
+            self.positions[op] = self.place(pos)
+        for value in op.results:
+            self._check_size(value.type, pos)
+        for region in op.regions:
+            for block in region.blocks:
+                for value in block.args:
+                    self._check_size(value.type, pos)
+
+    @property
+    def dialects_around(self) -> Sequence[str]:
+        """The dialects of the ops around the current one, whose prefix may be left out."""
+        return self._parser_state.dialect_stack
+
+    def _location(self, pos: int) -> FileLineColLoc:
+        """The location of a position; it is not verified, which would take longer than parsing most ops."""
+        number = bisect_right(self._lines, pos)
+        at = pos - self._lines[number - 1] + 1
+        column = self._columns.get(at) or self._columns.setdefault(at, IntAttr(at))
+        line: IntAttr = object.__new__(IntAttr)
+        vars(line)["data"] = number
+        location: FileLineColLoc = object.__new__(FileLineColLoc)
+        vars(location).update(filename=self._file, line=line, column=column)
+        return location
+
+    def is_new(self, names: Sequence[str]) -> bool:
+        """Whether no value of these names is defined or used yet."""
+        return not any(name in self.ssa_values or name in self.forward_ssa_references for name in names)
+
+    def accept(self, op: Operation, names: Sequence[str], start: int, end: int) -> Operation:
+        """Take over an op that was made without parsing; its results have these names, or it has no names."""
+        for name, value in zip(names, op.results, strict=False):
+            self.ssa_values[name] = (value,)
+            if "_" in name:
+                value.name_hint = name if not name[0].isdigit() else None
+            elif not name[0].isdigit():
+                value._name = name  # pyright: ignore[reportPrivateUsage] - the setter would look for what to shorten
+        if names and (match := _RESULTS.match(self.lexer.input.content, start)):
+            start = match.end()
+        op.location = self._location(start)
+        self._count += 1
+        self.lexer.pos = end
+        self._parser_state.current_token = self.lexer.lex()
+        return op
+
+    def probe(self, start: int, values: dict[str, tuple[SSAValue, ...]], *, opens: bool) -> Parser:
+        """A parser of the text from `start` on with only these values; `opens`: dense attributes are left open."""
+        parser = SourceParser.__new__(SourceParser)
+        lexer = SourceLexer(self.lexer.input)
+        lexer.pos = start
+        parser._undeclared, parser._types = {}, self._types
+        parser._start(self.ctx, lexer, [*self.dialects_around])
+        parser.attribute_aliases = self.attribute_aliases
+        parser.ssa_values = values
+        parser._opened = 0 if opens else None
+        return parser
+
+    def _check_size(self, type_: Attribute, pos: int) -> None:
+        """Reject types of too many dimensions, and tensors whose static sizes have too many elements."""
+        if id(type_) in self._checked or not isinstance(type_, ShapedType):
+            return
+        if len(self._checked) >= _REMEMBERED:
+            self._checked.clear()
+        self._checked[id(type_)] = type_
+        shape = type_.get_shape()
+        if len(shape) > limits.rank:
+            message = f"expected at most {limits.rank} dimensions, but got {len(shape)}"
+            self.raise_error(f"{message}; raise the limit with --max-rank", pos)
+        count = math.prod(max(size, 1) for size in shape)
+        if count > limits.tensor_elements and isinstance(type_, TensorType):
+            message = f"expected a tensor of at most {limits.tensor_elements} elements, but got {count}"
+            self.raise_error(f"{message}; raise the limit with --max-tensor-elements", pos)
+        names, count = getattr(type_, "encoding", None), shape.count(DYNAMIC_INDEX)
+        if names is not None and names.name == "graph.dims" and len(names.data) != count:
+            self.raise_error(f"expected #graph.dims to name the {count} sizes left as '?', but got {type_}", pos)
+
+    def parse_optional_region(self, arguments: Iterable[Parser.Argument] | None = None) -> Region | None:
+        self._open.append(self.pos)
+        region = super().parse_optional_region(arguments)
+        self._open.pop()
+        return region
+
+    def _parse_block(self) -> Block:
+        """A further block of a region; here, too, a text goes wrong that should go on with an operation."""
+        if not (text := self._current_token.text).startswith("^"):
+            place = self.place(self._open[-1])
+            begins = f"the region that begins at {place.line}:{place.column}"
+            what = "'}', which closes" if not text else "an operation, or '}', which closes"
+            self.raise_error(f"expected {what} {begins}, but got {token_text(text)}")
+        return super()._parse_block()
+
+    def parse_ranked_shape(self) -> tuple[list[int], Attribute]:
+        try:
+            return super().parse_ranked_shape()
+        except ParseError as error:
+            text = self.lexer.input.content
+            if self._current_token.text != "-" or error.span != self._current_token.span:
+                raise
+            digits = re.match(r"\s*(\d+)", text[self._current_token.span.end :])
+            self.raise_error(shape_size("-", digits[1] if digits else ""))
+
+    def reworded(self, error: ParseError) -> str:
+        """The message of an error of xDSL's parser, with what stands at its place."""
+        return reworded(error.msg, self._current_token.text if self.is_at(error.span) else None)
+
+    def previous(self) -> Span[str]:
+        """The token before the current one."""
+        text = self.lexer.input.content
+        start = self.pos
+        while start > 0:
+            start = text.rfind("\n", 0, start - 1) + 1
+            lexer = SourceLexer(self.lexer.input)
+            lexer.pos = start
+            found = None
+            while (token := lexer.lex()).span.start < self.pos:
+                found = token.span
+            if found is not None:
+                return found
+        return self._current_token.span
+
+    def _get_op_by_name(self, name: str) -> type[Operation]:
+        found = self.ctx.get_optional_op(name, dialect_stack=self._parser_state.dialect_stack)
+        if found is None:
+            from mlc.dialects.graph.other_names import did_you_mean_op
+
+            self.ctx.get_optional_op("graph.relu")  # loads the dialect, whose ops a name may mean
+            known = [op.name for op in self.ctx.loaded_ops]
+            self.raise_error(f"operation '{name}' is not registered{did_you_mean_op(name, known)}", self.previous())
+        return found
+
+    def resolve_operand(self, operand: UnresolvedOperand, type: Attribute) -> SSAValue[Any]:
+        if operand.operand_name not in self.ssa_values:
+            self._undeclared.setdefault(operand.operand_name, operand.span)
+        return super().resolve_operand(operand, type)
+
+    def parse_dense_int_or_fp_elements_attr(self, type: RankedStructure[Any] | None) -> Any:
+        if type is not None:
+            self._check_elements(type)
+        attribute = super().parse_dense_int_or_fp_elements_attr(type)
+        if self._opened is None:
+            return attribute
+        self._opened += 1
+        return open_dense(attribute.type, self._opened)
+
+    def _parse_dense_literal_type(self) -> Any:
+        type_ = super()._parse_dense_literal_type()
+        self._check_elements(type_)
+        return type_
+
+    def _parse_tensor_literal_element(self) -> Any:
+        is_hex = self._current_token.text[:2] in ("0x", "0X")
+        element = super()._parse_tensor_literal_element()
+        return _HexElement(element.is_negative, element.value, element.span) if is_hex else element
+
+    def _check_elements(self, type_: ShapedType) -> None:
+        elements = 1
+        for size in type_.get_shape():
+            elements *= size
+        if elements > limits.elements:
+            self.raise_error(
+                f"expected a constant of at most {limits.elements} elements, but got {elements}; "
+                "raise the limit with --max-elements",
+                self.previous(),
+            )
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        if not self.lexer.input.content.strip():
+            return ModuleOp([])
+        try:
+            return super().parse_module(allow_implicit_module)
+        except ParseError:
+            missing = next(iter(self.forward_ssa_references), None)
+            # xDSL reports undeclared values at the end of the file.
+            if missing is None or self._current_token.text or missing not in self._undeclared:
+                raise
+            self.raise_error(f"use of undeclared value %{missing}", self._undeclared[missing])
+
+
+def parse(
+    ctx: Context, source: Input[str], *, implicit_module: bool = True, parser_class: type[SourceParser] = SourceParser
+) -> tuple[ModuleOp, SourceParser]:
+    """The module in a text, and the parser, which has the places of operations; InputError for an invalid text."""
+    allow_nesting(limits.nesting)
+    parser: SourceParser | None = None
+    try:
+        parser = parser_class.__new__(parser_class)
+        parser.__init__(ctx, source)
+        with uncollected():
+            return parser.parse_module(implicit_module), parser
+    except MultipleSpansParseError as error:
+        # Report an undefined block at its first use, not where xDSL notices that it is missing.
+        where = ParseError(error.refs[0][0], "") if "missing block" in error.msg and error.refs else error
+        raise InputError(Diagnostic(place_of_parse_error(where), one_line(error.msg))) from None
+    except ParseError as error:
+        message = error.msg
+        if parser is not None and hasattr(parser, "_parser_state"):
+            message = parser.reworded(error)
+            if _is_behind(error.msg) and parser.is_at(error.span):
+                error.span = parser.previous()
+        raise InputError(Diagnostic(place_of_parse_error(error), one_line(message))) from None
+    except RecursionError:
+        message = "expected less deeply nested text"
+        raise reject(_here(parser, source), message) from None
+    except (UserError, DiagnosticException) as error:
+        raise reject(_here(parser, source), str(error)) from error
+    except Exception as error:
+        # xDSL's parsers assert some properties of the text, or do not check them: the text is still wrong.
+        detail = f": {error}" if str(error) else ""
+        raise reject(_here(parser, source), f"cannot parse this ({type(error).__name__}{detail})") from error
+
+
+def _is_behind(message: str) -> bool:
+    """Whether xDSL reports this message at the token after the wrong one."""
+    return message.endswith("is not registered") or message.startswith("undefined symbol alias")
+
+
+def start_of(source: Input[str]) -> Place:
+    """The place of a diagnostic about the whole text: its first character that is not blank."""
+    text = source.content
+    start = len(text) - len(text.lstrip())
+    start = 0 if start == len(text) else start
+    line_start = text.rfind("\n", 0, start) + 1
+    return Place(source.name, text.count("\n", 0, start) + 1, start - line_start + 1)
+
+
+def _here(parser: SourceParser | None, source: Input[str]) -> Place:
+    """The place of the parser's current token."""
+    if parser is None or not hasattr(parser, "_parser_state"):
+        return start_of(source)
+    try:
+        return parser.place(parser.previous().start)
+    except ParseError:
+        return parser.place(parser.pos)
+
+
+def allow_nesting(nesting: int) -> None:
+    """Raise Python's recursion limit as `nesting` nested operations need."""
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + _FRAMES * nesting))
+
+
+def parse_module(text: str, name: str = "<text>", context: Context | None = None) -> ModuleOp:
+    """Parse and verify a module, by default in mlc's dialects only; errors are UserErrors with their place."""
+    return parse_placed(text, name, context)[0]
+
+
+def parse_placed(
+    text: str, name: str = "<text>", context: Context | None = None
+) -> tuple[ModuleOp, dict[Operation, Place]]:
+    """As `parse_module`, with the place of each operation in the text."""
+    try:
+        module, parser = parse(context or model_context(), Input(text, name))
+        _verify(module, parser)
+    except InputError as error:
+        raise UserError(error.diagnostic.message, place=str(error.diagnostic.place)) from error
+    except (UserError, DiagnosticException, VerifyException) as error:
+        raise UserError(str(error), place=name) from error
+    except RecursionError as error:
+        raise UserError(f"{name}: nested too deeply") from error
+    return module, parser.positions
+
+
+def _verify(module: ModuleOp, parser: SourceParser) -> None:
+    """InputError for the first operation, inner ones first, that its verifier refuses."""
+    try:
+        module.verify()
+        return
+    except VerifyException as error:
+        for op in module.walk(region_first=True):
+            try:
+                op.verify(verify_nested_ops=False)
+            except VerifyException as reason:
+                text = diagnostic_text(op, one_line(str(reason)))
+                raise reject(place_of_op(op, parser.place(0), parser.positions), text) from error
+        raise
+
+
+def model_context() -> Context:
+    """A context with mlc's dialects and the upstream ones that a model may use, loaded lazily."""
+    upstream = {"builtin": "Builtin", "func": "Func", "arith": "Arith", "math": "Math", "scf": "Scf"}
+    places = {**DIALECTS, **{name: f"xdsl.dialects.{name}:{symbol}" for name, symbol in upstream.items()}}
+    context = Context()
+    for name, place in places.items():
+        context.register_dialect(name, lambda place=place: _imported(place))
+    context.load_registered_dialect("builtin")
+    return context
+
+
+def _imported(place: str) -> Any:
+    module, _, attribute = place.partition(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,227 @@
+"""
+Compile many kernels at once in forked workers.
+
+    parent                                  worker (one for each CPU)
+      sends the index of a kernel   ---->     lowers it: the module is in memory since the fork
+      keeps the packed result       <----     sends it packed, or what went wrong
+      closes the pipe               ---->     ends with os._exit
+
+Kernels that the cache holds are not sent. The order of the results does not depend on who was faster.
+"""
+
+import gc
+import os
+import pickle
+import selectors
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from mlc.passes.pass_manager import PassFailed
+from mlc.support.display.progress import ProgressBar
+from mlc.support.errors import UserError, located
+from mlc.support.threads import available_cpus
+
+Report = Callable[[int, int], None]
+"""Called with the number of finished kernels and the number of all."""
+
+
+class KernelError(UserError):
+    """A kernel that cannot be compiled, through an error of the user's, or (`of_pass`) of a pass of the user's own."""
+
+    def __init__(self, message: str, kernel: str, place: str = "", of_pass: bool = False) -> None:
+        super().__init__(message, place=place)
+        self.kernel = kernel
+        self.of_pass = of_pass
+
+
+class KernelCrash(RuntimeError):
+    """A bug in mlc while compiling one kernel; `detail` is the worker's traceback."""
+
+    def __init__(self, message: str, kernel: str, detail: str) -> None:
+        super().__init__(message)
+        self.kernel = kernel
+        self.detail = detail
+
+
+@dataclass(frozen=True)
+class Job:
+    """One kernel: its name, the source nodes in it, and the work, which returns bytes."""
+
+    name: str
+    origins: tuple[str, ...]
+    run: Callable[[], bytes]
+
+    def __str__(self) -> str:
+        nodes = ", ".join(f"'{node}'" for node in self.origins[:3])
+        return f"kernel '{self.name}'" + (f" (from {nodes})" if nodes else "")
+
+
+def available_workers() -> int:
+    """One worker for each CPU that this process may use; 0 if the system cannot fork."""
+    return available_cpus() if hasattr(os, "fork") else 0
+
+
+def run_jobs(jobs: Sequence[Job], workers: int | None = None, report: Report | None = None) -> list[bytes]:
+    """The results of all jobs, in order; the first failure stops the rest."""
+    count = min(available_workers() if workers is None else workers, len(jobs))
+    with _progress(len(jobs), report) as done:
+        if count < 2:
+            results: list[bytes] = []
+            for job in jobs:
+                results.append(_run_here(job))
+                done(len(results), len(jobs))
+            return results
+        return _Crew(jobs, count, done).run()
+
+
+def _run_here(job: Job) -> bytes:
+    kind, value, detail = _attempt(job)
+    if kind != "done":
+        raise _failure(job, kind, value, detail)
+    return value
+
+
+def _attempt(job: Job) -> tuple[str, Any, str]:
+    """
+    The outcome of a job: ("done", bytes, ""), ("bug", message, a traceback), or with the place of the error ("user",
+    message, place), and ("pass", message, place) where a pass of the user's own is wrong.
+    """
+    try:
+        with located():
+            return "done", job.run(), ""
+    except UserError as error:
+        return "pass" if isinstance(error, PassFailed) else "user", error.text, error.place
+    except Exception as error:
+        return "bug", f"{type(error).__name__}: {error}", traceback.format_exc()
+
+
+def _failure(job: Job, kind: str, message: str, detail: str) -> Exception:
+    if kind != "bug":
+        return KernelError(f"{job}: {message}", job.name, detail, kind == "pass")
+    return KernelCrash(f"a bug in mlc: {job} cannot be compiled: {message}", job.name, detail)
+
+
+class _Worker:
+    """A forked process, as its parent sees it."""
+
+    def __init__(self, jobs: Sequence[Job], others: "Sequence[_Worker]") -> None:
+        commands, command_end = os.pipe()
+        result_end, results = os.pipe()
+        self.job = -1
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid == 0:
+            for inherited in (command_end, result_end, *(end for w in others for end in w.ends)):
+                os.close(inherited)
+            _serve(jobs, os.fdopen(commands, "rb"), os.fdopen(results, "wb"))
+        os.close(commands)
+        os.close(results)
+        self.ends = (command_end, result_end)
+        self.commands: BinaryIO = os.fdopen(command_end, "wb", buffering=0)
+        self.results: BinaryIO = os.fdopen(result_end, "rb")
+
+    def send(self, index: int) -> None:
+        """Give the worker a job."""
+        self.job = index
+        self.commands.write(index.to_bytes(4, "little"))
+
+    def receive(self) -> tuple[str, Any, str]:
+        """The outcome of the job; EOFError if the worker died."""
+        return pickle.load(self.results)
+
+    def end(self, kill: bool = False) -> int:
+        """Let the worker go; its exit status."""
+        if kill:
+            os.kill(self.pid, signal.SIGKILL)
+        self.commands.close()
+        self.results.close()
+        return os.waitpid(self.pid, 0)[1]
+
+
+def _serve(jobs: Sequence[Job], commands: BinaryIO, results: BinaryIO) -> None:
+    """The loop of a worker process; never returns."""
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handler removes the parent's directories
+        while len(command := commands.read(4)) == 4:
+            pickle.dump(_attempt(jobs[int.from_bytes(command, "little")]), results)
+            results.flush()
+        status = 0
+    finally:
+        os._exit(status)
+
+
+class _Crew:
+    """The workers, and which job is next."""
+
+    def __init__(self, jobs: Sequence[Job], count: int, done: Report) -> None:
+        self.jobs = jobs
+        self.done = done
+        self.results: list[bytes] = [b""] * len(jobs)
+        self.waiting = iter(range(len(jobs)))
+        self.workers: list[_Worker] = []
+        gc.freeze()  # the collector must not touch, and so copy, the pages that workers share
+        for _ in range(count):
+            self.workers.append(_Worker(jobs, self.workers))
+        gc.unfreeze()
+
+    def run(self) -> list[bytes]:
+        """Hand out the jobs until all are done."""
+        finished, good = 0, False
+        selector = selectors.DefaultSelector()
+        try:
+            for worker in self.workers:
+                selector.register(worker.results, selectors.EVENT_READ, worker)
+                self.next_job(worker)
+            while finished < len(self.jobs):
+                for key, _ in selector.select():
+                    self.collect(key.data)
+                    finished += 1
+                    self.done(finished, len(self.jobs))
+            good = True
+            return self.results
+        finally:
+            selector.close()
+            for worker in self.workers:
+                worker.end(kill=not good)
+
+    def next_job(self, worker: _Worker) -> None:
+        index = next(self.waiting, None)
+        if index is not None:
+            worker.send(index)
+
+    def collect(self, worker: _Worker) -> None:
+        """Take one result; raise what the job raised."""
+        job = self.jobs[worker.job]
+        try:
+            kind, value, detail = worker.receive()
+        except (EOFError, pickle.UnpicklingError) as error:
+            self.workers.remove(worker)
+            status = worker.end()
+            code = os.waitstatus_to_exitcode(status)
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            raise KernelCrash(f"a bug in mlc: {job} ended its worker with {how}", job.name, "") from error
+        if kind != "done":
+            raise _failure(job, kind, value, detail)
+        self.results[worker.job] = value
+        self.next_job(worker)
+
+
+@contextmanager
+def _progress(total: int, report: Report | None) -> Generator[Report]:
+    """Progress for a person: a bar on a terminal once a second has passed, unless somebody else reports."""
+    if report is not None or not sys.stderr.isatty():
+        yield report or (lambda done, of: None)
+        return
+    bar = ProgressBar()
+    try:
+        yield lambda done, of: bar.update("compiling kernels", done, of)
+    finally:
+        bar.close()

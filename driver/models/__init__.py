@@ -1,0 +1,1 @@
+"""Models: loading, compiling into an artefact, one executable per shape, schedules by hand."""

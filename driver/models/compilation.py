@@ -1,0 +1,444 @@
+"""One compilation: a model's module and weights become the files of an artifact."""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+
+from mlc.codegen.link import has_compiler, link_shared
+from mlc.dialects.attributes import EXTERNAL_COMPILER, GRAPH_DEVICE
+from mlc.dialects.graph.store import attach_store
+from mlc.dialects.runtime import CallOp
+from mlc.driver.cache import Cache, key_of
+from mlc.driver.compare.validated import check_program
+from mlc.driver.describe import describe, origins_of, write_weights
+from mlc.driver.describe.pools import checked_pools
+from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signature_of
+from mlc.driver.kernels.external import check_external, compile_external
+from mlc.driver.kernels.flops import flops_of
+from mlc.driver.kernels.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
+from mlc.driver.kernels.workers import Job, run_jobs
+from mlc.driver.models.bind_sizes import copied_store
+from mlc.driver.options import Options
+from mlc.driver.pipeline.manager import PassFailed, make_context, parse_pipeline, run_passes
+from mlc.driver.pipeline.text import pass_text
+from mlc.driver.toolchain import functions_object, is_host, pool_object, probes_object
+from mlc.frontends.common.model import Model
+from mlc.lowering.graph_to_main.convert import find_function
+from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
+from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
+from mlc.runtime.code import FUNCTIONS, POOL, PROBES
+from mlc.runtime.graph.convert import expect_graph
+from mlc.support.display.timing import PhaseTimer
+from mlc.support.errors import UserError, fail, warn
+from mlc.support.weights import WeightStore
+from mlc.targets.cpu_features import used_features
+from mlc.targets.device import GLOBAL, HOST, check_architecture
+from mlc.targets.target import Target
+from mlc.validation.plans.plan_check import check_plan
+
+
+@dataclass(frozen=True)
+class ValidatedOn:
+    """On what a validating compilation has run functions."""
+
+    inputs: dict[str, Any]
+    """Recorded inputs by function."""
+    weights: WeightStore | None
+    """The weights that the module reads."""
+
+
+class Compilation:
+    """The stages of compiling one model; `texts` holds what the options keep, by level."""
+
+    def __init__(
+        self,
+        model: Model,
+        options: Options,
+        cache: Cache | None = None,
+        timing: PhaseTimer | None = None,
+        name: str = "model",
+    ) -> None:
+        self.model = model
+        self.options = options
+        self.cache = cache
+        self.timing = timing or PhaseTimer()
+        self.name = name
+        self.ctx = make_context()
+        self.target = Target.parse(options.target)
+        self.host = self.target.host or self.target
+        """The target of everything but the kernels."""
+        self.devices = {HOST: self.target, **{one.name: Target.parse(one.target) for one in options.devices}}
+        check_architecture(self.host, self.devices)
+        self.texts: dict[str, str] = {}
+        self.ops: dict[str, int] = {}
+        self.kernels: dict[str, KernelCode] = {}
+        self.extra: dict[str, bytes] = {}
+        """Further objects of kernels that external compilers made, by name."""
+        self.warnings: list[str] = []
+        self.validators: list[Any] = []
+        """The instrument that validates the passes on the whole module, if the options ask for it."""
+        self.recorded: dict[str, Any] = {}
+        """Inputs of the kernels by name, recorded while the graph passes were validated."""
+
+    def write(self, directory: Path) -> Artifact:
+        """Run all stages; the artifact stands in a new directory inside `directory`."""
+        specs = signature_of(self.model)
+        main, sources = self.plan()
+        symbolic = "mlc.symbols" in main.attributes
+        if not self.options.parts:
+            branches = any(op.regions for op in main.body.block.ops)
+            expect_graph({"symbols": symbolic, "control_flow": branches})
+        flops = {name: flops_of(op) for name, op in sources.items()}
+        with self.timing.phase("kernels"):
+            self.kernels = self.compile_kernels(sources)
+        schedules = {name: code.schedule for name, code in self.kernels.items()}
+        if symbolic:
+            shapes = {name: kernel_shapes(op) for name, op in sources.items()}
+            description = describe_symbolic(main, shapes, flops, schedules)
+        else:
+            description = describe(main, {name: n for name, n in flops.items() if isinstance(n, int)}, schedules)
+        for node in description["nodes"]:
+            if (device := device_of(sources[node["kernel"]])) is not None:
+                node["device"] = device
+        with drafted(directory) as draft:
+            with self.timing.phase("weights"):
+                weights_bytes = write_weights(main, self.model.weights, draft.path / WEIGHTS)
+            with self.timing.phase("main"):
+                objects = self.objects(main)
+            with self.timing.phase("link"):
+                link = partial(link_shared, libraries=self.libraries())
+                draft.write_objects(objects, link if is_host(self.target) and has_compiler() else None)
+            workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
+            pools = checked_pools(main, workspace)
+            draft.model |= {
+                "name": self.name,
+                "entry": MAIN,
+                "target": _facts(self.host, self.target, self.devices.values()),
+                **self.placement(),
+                "threads": self.options.threads,
+                **specs,
+                **_structure(self.model),
+                **description,
+                **({"pools": pools} if pools else {}),
+                "workspace_bytes": description["plan"]["bytes"] + workspace,
+                "kernel_workspace_bytes": workspace,
+                "kernel_rooms": self.rooms(description["nodes"]),
+                "scratch_bytes": max((code.scratch_bytes for code in self.kernels.values()), default=0),
+                "weights_bytes": weights_bytes,
+                "functions": self.functions(),
+                "libraries": self.libraries(),
+                "report": self.report(len(description["nodes"])),
+            }
+            artifact = draft.finish()
+        for validator in self.validators:
+            check_program(artifact, validator, self.target, self.options.threads)
+        return artifact
+
+    def plan(self) -> tuple[FuncOp, dict[str, FuncOp]]:
+        """@main on buffers, and the kernels that it calls, still on the graph level."""
+        self.optimize()
+        sources = self.kernel_sources()
+        with self.timing.phase("plan"):
+            passes = parse_pipeline("main", self.options.settings())
+            run_passes(self.model.module, self.ctx, passes, instruments=[self.timing, *self.validators])
+            main = find_function(self.model.module, "main")
+            check_plan(main)
+        for op in main.walk():
+            if isinstance(op, CallOp) and (name := op.callee.string_value()) not in sources:
+                fail(op, f"expected a function @{name} in the module, but there is none")
+        called = {name: sources[name] for name in callees(main)}
+        if self.options.schedules is not None:
+            self.options.schedules.check(called)
+        return main, called
+
+    def placement(self) -> dict[str, Any]:
+        """The devices of the program, the host first, for model.json; nothing where there is one."""
+        memories = {one.name: one.memory for one in self.options.devices}
+        rows = [
+            {"name": name, "target": str(target), "memory": memories.get(name, GLOBAL)}
+            for name, target in self.devices.items()
+        ]
+        return {"devices": rows} if memories else {}
+
+    def rooms(self, nodes: list[dict[str, Any]]) -> list[Any]:
+        """The distinct calls of kernels with buffers of symbolic sizes: the buffers' factors, and the call's sizes."""
+        found: dict[str, Any] = {}
+        for node in nodes:
+            if rows := self.kernels[node["kernel"]].symbolic_bytes:
+                found.setdefault(f"{rows}{node['sizes']}", [rows, node["sizes"]])
+        return list(found.values())
+
+    def schedule_texts(self) -> dict[str, str]:
+        """The text of each kernel's te.func and sched.schedule; nothing below is compiled."""
+        _, sources = self.plan()
+        origins = self.origins()
+        sources = {name: op for name, op in sources.items() if EXTERNAL_COMPILER not in op.attributes}
+        jobs = [Job(name, origins.get(name, ()), self.scheduling(name, op)) for name, op in sources.items()]
+        return {name: text.decode() for name, text in zip(sources, run_jobs(jobs), strict=True)}
+
+    def scheduling(self, name: str, source: Operation) -> Callable[[], bytes]:
+        """The job that makes the schedule of one kernel."""
+        options = self.options.on(device_of(source) or HOST)
+        passes = self.passes_of(name, kernel_passes(options))
+        end = [one.name for one in passes].index("convert-te-to-loop")
+
+        def work() -> bytes:
+            module = ModuleOp([source.clone()])
+            run_passes(module, self.ctx, passes[:end])
+            return text_of(module, self.options).encode()
+
+        return work
+
+    def optimize(self) -> None:
+        """The graph passes."""
+        module = self.model.module
+        attach_store(module, self.model.weights)
+        self.ops["imported"] = _count(module)
+        passes = self.options.pipeline("graph")
+        before = str(module)
+        held = copied_store(self.model.weights) if self.options.validate else None  # passes add and remove weights
+        with self.timing.phase("graph"), replayable(lambda _: before, passes, lambda _: self.compared(held)):
+            self.validators = validators(self.options)
+            hooks = [self.timing, *self.validators, *self.options.instruments]
+            run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required, blame=True)
+        for validator in self.validators:
+            self.recorded = validator.recorded()
+        self.ops["graph"] = _count(module)
+        if "graph" in self.options.keep:
+            self.texts["graph"] = op_text(module, self.options) + "\n"
+
+    def compared(self, weights: WeightStore | None) -> ValidatedOn | None:
+        """On what a validating compilation has run the functions of the graph level."""
+        inputs = {name: one for validator in self.validators for name, one in validator.recorded().items()}
+        return ValidatedOn(inputs, weights) if self.options.validate else None
+
+    def kernel_compared(self, error: Any) -> ValidatedOn | None:
+        """On what a validating compilation has run the kernel that an error is about, whose weights are inputs."""
+        inputs = {name: one for name, one in self.recorded.items() if name.partition(" #")[0] == error.kernel}
+        return ValidatedOn(inputs, None) if self.options.validate else None
+
+    def kernel_sources(self) -> dict[str, FuncOp]:
+        """The kernels that graph-outline-kernels made."""
+        ops = self.model.module.body.block.ops
+        return {op.sym_name.data: op for op in ops if isinstance(op, FuncOp) and "graph.kernel" in op.attributes}
+
+    def compile_kernels(self, sources: Mapping[str, FuncOp]) -> dict[str, KernelCode]:
+        """The code of each kernel, from the cache or from workers."""
+        external = {name: op for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes}
+        made = {name: self.external(op) for name, op in external.items()}
+        sources = {name: op for name, op in sources.items() if name not in external}
+        passes = kernel_passes(self.options)
+        compiled_for = {name: self.options.on(device_of(op) or HOST) for name, op in sources.items()}
+        by_target = {one.target: one for one in compiled_for.values()}
+        how = {target: _how(one) for target, one in by_target.items()}
+        handed = self.options.schedules
+        by_hand = {name: text for name, text in (handed.texts if handed else ())}
+        cache = None if self.options.keep or self.options.validate else self.cache
+        keys = (
+            {}
+            if cache is None
+            else {n: key_of([str(op), how[compiled_for[n].target], by_hand.get(n, "")]) for n, op in sources.items()}
+        )
+        packed = {name: data for name, key in keys.items() if cache and (data := cache.kernel(key)) is not None}
+        missing = [name for name in sources if name not in packed]
+        origins = self.origins()
+        jobs = [
+            Job(name, origins.get(name, ()), self.work(name, sources[name], compiled_for[name])) for name in missing
+        ]
+        for target in self.devices.values():
+            prepare(target)
+        with replayable(lambda error: str(sources[error.kernel]), passes, self.kernel_compared):
+            # an instrument keeps what it sees, so the passes that it watches run in this process
+            results = run_jobs(jobs, workers=1 if self.options.instruments else None)
+        for name, data in zip(missing, results, strict=True):
+            packed[name] = data
+            if cache is not None:
+                cache.publish_kernel(keys[name], data)
+        kernels = made | {name: KernelCode.unpack(packed[name]) for name in sources}
+        self.account(kernels, missing)
+        return kernels
+
+    def external(self, function: FuncOp) -> KernelCode:
+        """The code of a kernel that an external compiler makes, in this process."""
+        code = compile_external(function, self.model.weights, self.target)
+        self.extra |= code.objects
+        if self.options.validate:
+            check_external(code, function, self.ctx, self.recorded, self.options)
+        return code.kernel
+
+    def work(self, name: str, source: Operation, options: Options) -> Callable[[], bytes]:
+        """The job of one kernel, with the options of its device."""
+        passes, handed = self.passes_of(name, kernel_passes(options)), self.options.schedules
+
+        def work() -> bytes:
+            try:
+                return compile_kernel([source], self.ctx, passes, options, self.recorded).pack()
+            except UserError as error:
+                place = handed.place(name, error) if handed else error.place
+                raise UserError(error.text, error.op, place) from error
+
+        return work
+
+    def passes_of(self, name: str, passes: list[Any]) -> list[Any]:
+        """The passes of one kernel; `te-read-schedules` is among them if its schedule is written by hand."""
+        handed = self.options.schedules
+        return passes if handed is None or handed.text(name) is None else handed.with_pass(passes)
+
+    def origins(self) -> dict[str, tuple[str, ...]]:
+        """The source nodes of each kernel."""
+        found: dict[str, tuple[str, ...]] = {}
+        for op in find_function(self.model.module, "main").walk():
+            if isinstance(op, CallOp):
+                name = op.callee.string_value()
+                found[name] = (*found.get(name, ()), *origins_of(op))
+        return found
+
+    def account(self, kernels: Mapping[str, KernelCode], fresh: list[str]) -> None:
+        """Add up seconds, operations, warnings and texts."""
+        for name, code in kernels.items():
+            for warning in code.warnings:
+                text = f"kernel '{name}': {warning}"
+                self.warnings.append(text)
+                if self.options.opt_level >= 3:  # at lower levels slow kernels are expected
+                    warn(None, text)
+            for level, count in code.ops.items():
+                self.ops[level] = self.ops.get(level, 0) + count
+            for level, text in code.texts.items():
+                self.texts[level] = self.texts.get(level, "") + text
+            if name in fresh:
+                for phase, seconds in code.seconds.items():
+                    self.timing.add(f"{phase} (all workers)", seconds)
+
+    def objects(self, main: FuncOp) -> dict[str, bytes]:
+        """All object files by name: the main function, the thread pool, the kernels."""
+        from mlc.codegen.llvm.ir import print_module
+        from mlc.codegen.native import assemble, emit_object
+
+        keep = self.options.keep
+        for level in keep & {"te", "loop"}:
+            self.texts[level] = text_of(ModuleOp([main.clone()]), self.options) + self.texts.get(level, "")
+        module = ModuleOp([main.clone()])
+        run_passes(module, self.ctx, ["program"])
+        text = print_module(module, target=self.host)
+        if "llvm" in keep:
+            for op in list(module.body.block.ops):
+                if symbol_of(op) in self.kernels:
+                    op.detach()  # declared here, defined below
+            self.texts["llvm"] = text_of(module, self.options) + self.texts.get("llvm", "")
+        for level, own in (("llvm-ir", lambda: text), ("asm", lambda: assemble(text, self.host))):
+            if level in keep:
+                self.texts[level] = own() + self.texts.get(level, "")
+        objects = {MAIN: emit_object(text, self.host), POOL: pool_object(self.host, self.cache)}
+        objects[PROBES] = probes_object(self.host, self.cache)
+        if names := self.functions():
+            objects[FUNCTIONS] = functions_object(names, self.host, self.cache)
+        return objects | self.extra | {name: code.object for name, code in self.kernels.items()}
+
+    def functions(self) -> list[str]:
+        """The names of the registered functions that the kernels call, in the order of the table."""
+        return sorted({name for code in self.kernels.values() for name in code.functions})
+
+    def libraries(self) -> list[str]:
+        """The libraries that the kernels are linked with."""
+        return list(dict.fromkeys(name for code in self.kernels.values() for name in code.libraries))
+
+    def report(self, calls: int) -> dict[str, Any]:
+        """Statistics of the compilation, for model.json and `Executable.report`."""
+        return {
+            "timing": self.timing.rows(),
+            "seconds": self.timing.total(),
+            "precision": self.options.precision,
+            "relative_error": self.relative_error(),
+            **self.validated(),
+            "ops": self.ops,
+            "calls": calls,
+            "kernels": len(self.kernels),
+            "warnings": self.warnings,
+        }
+
+    def validated(self) -> dict[str, Any]:
+        """How much a validating compilation compared, and what it could not."""
+        if not self.validators:
+            return {}
+        unsure = [text for v in self.validators for text in v.unsure]
+        unsure += [text for code in self.kernels.values() for text in code.unsure]
+        compared = sum(v.compared for v in self.validators) + sum(code.compared for code in self.kernels.values())
+        return {"validated": {"comparisons": compared, "unsure": unsure}}
+
+    def relative_error(self) -> float:
+        """The relative error of the results that graph-to-mixed-precision estimates; 0 for f32."""
+        estimate = self.model.module.attributes.get("mlc.relative_error")
+        return estimate.value.data if isinstance(estimate, FloatAttr) else 0.0
+
+
+@contextmanager
+def replayable(
+    text: Callable[[Any], str], passes: list[Any], compared: Callable[[Any], ValidatedOn | None]
+) -> Generator[None]:
+    """
+    Attach the IR and the pipeline that reproduce what a pass does wrong to its exception, as `reproducer`.
+
+    On what a validating compilation has run the functions is attached, too, as `compared`.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, UserError) and not (isinstance(error, PassFailed) or getattr(error, "of_pass", False)):
+            raise
+        try:
+            setattr(error, "reproducer", (text(error), ",".join(map(pass_text, passes))))  # noqa: B010
+            setattr(error, "compared", compared(error))  # noqa: B010
+        except AttributeError:
+            pass
+        raise
+
+
+def prepare(target: Target) -> None:
+    """Load LLVM and make its target machine before forking, so that no worker repeats it."""
+    from mlc.codegen import native
+    from mlc.codegen.llvm import ir as llvm_ir
+
+    del llvm_ir
+    native.target_machine(target)
+
+
+def _structure(model: Model) -> dict[str, Any]:
+    """The outputs that are sequences or absent optionals, by name: the names of their tensors."""
+    if "graph.structure" not in model.main.attributes:
+        return {}
+    from mlc.frontends.onnx.structured import structure_of
+
+    return {"structure": structure_of(model.main.attributes)}
+
+
+def _facts(host: Target, target: Target, kernels: Iterable[Target]) -> dict[str, Any]:
+    """The description of the target in model.json; the CPU features are those of all code in the program."""
+    used = (used_features(one.architecture, one.cpu, one.features) for one in (host, *kernels))
+    features = list(dict.fromkeys(name for names in used for name in names))
+    return {"name": str(target), "cpu": target.cpu, "triple": target.triple, "cpu_features": features}
+
+
+def _how(options: Options) -> str:
+    """The part of kernels' cache keys that says how they are compiled."""
+    return ",".join(map(pass_text, kernel_passes(options))) + options.key() + Target.parse(options.target).features
+
+
+def device_of(kernel: Operation) -> str | None:
+    """The device of a kernel, or the external compiler that made it; None in a program of one device."""
+    device = kernel.attributes.get(GRAPH_DEVICE) or kernel.attributes.get(EXTERNAL_COMPILER)
+    return device.data if isinstance(device, StringAttr) else None
+
+
+def _count(module: ModuleOp) -> int:
+    """The operations in a module."""
+    return sum(1 for _ in module.walk()) - 1
+
+
+__all__ = ["Compilation", "prepare"]

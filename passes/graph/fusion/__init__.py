@@ -1,0 +1,1 @@
+"""Passes that decide which operations one kernel computes, and outline the kernels."""

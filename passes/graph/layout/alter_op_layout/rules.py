@@ -1,0 +1,303 @@
+"""
+How each op computes on a blocked layout: one rule for each family of ops, in a table by op class.
+
+A rule returns the layout and the value that replace the op's result, or None: then the op keeps its plain operands.
+Channels that pad a block hold arbitrary finite values: convolutions multiply them by zero weights, and ops that could
+make infinities of them (division, logarithms) do not take padded blocks.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects.graph import (
+    AddOp,
+    AvgPool2dOp,
+    BiasAddOp,
+    BinaryOp,
+    CastOp,
+    ConcatenateOp,
+    Conv2dOp,
+    Conv2dTransposeOp,
+    DenseOp,
+    DivideOp,
+    GraphOp,
+    LayoutTransformOp,
+    LogOp,
+    LookupOp,
+    MaxOp,
+    MaxPool2dOp,
+    MeanOp,
+    MinOp,
+    ModOp,
+    PadOp,
+    PowerOp,
+    PreluOp,
+    ProdOp,
+    ReciprocalOp,
+    ReshapeOp,
+    Resize2dOp,
+    RsqrtOp,
+    SliceOp,
+    SqrtOp,
+    SumOp,
+    UnaryOp,
+    WhereOp,
+    op_classes,
+    shape_of,
+    tensor,
+)
+from mlc.dialects.graph.base import AttrValue
+from mlc.dialects.graph.layout import layout
+from mlc.dialects.graph.ops.movement import END
+from mlc.dialects.graph.pointwise import is_total
+from mlc.dialects.graph.types import Dim, axis_of
+from mlc.dialects.loop import word_factors
+from mlc.passes.graph.layout.alter_op_layout.blocks import (
+    channel_block,
+    data_name,
+    divisor_block,
+    groups_in_block,
+    kernel_name,
+    padded,
+    static_size,
+    unit_block,
+    wasteful,
+)
+from mlc.passes.graph.layout.alter_op_layout.subpixel import transposed_convolution
+from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
+from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
+from mlc.passes.rewriting import RuleTable, defining_op
+
+Version: TypeAlias = tuple[str, SSAValue]
+Result: TypeAlias = Version | None
+Pointwise: TypeAlias = BinaryOp | WhereOp | PreluOp
+RULES = RuleTable[[Versions, int], Version]()
+UNSAFE: set[type[Operation]] = {LogOp, SqrtOp, RsqrtOp, ReciprocalOp, DivideOp, PowerOp, ModOp}
+"""Ops that can make infinities or NaN of the arbitrary finite values in padded channels."""
+
+
+@RULES.on(Conv2dOp)
+def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
+    """`conv2d %x, %w -> conv2d %x', %w' {data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"}`."""
+    x, w = op.operands
+    channels, (outputs, inputs, *_) = static_size(shape_of(x.type)[1]), map(static_size, shape_of(w.type))
+    if op.data_layout != PLAIN or op.kernel_layout != "OIHW" or not channels or not outputs or not inputs:
+        return None
+    if not is_constant(w):
+        return None
+    if op.groups == 1:
+        inner, outer = near_block(channels, block, v.native(x)), channel_block(outputs, block)
+        if (count := words(x, w, 0)) > 1 and inner < block:
+            inner = padded(inner, count)
+        kernel = kernel_name(inner, outer, words(x, w, inner))
+    elif inputs == 1 and op.groups == channels == outputs:
+        inner = outer = channel_block(channels, block)
+        word = words(x, w, 0) if op.dilation[1] == 1 and op.out_dtype == "int32" else 1
+        kernel = kernel_name(0, outer) + (f"{word}w" if word > 1 else "")
+    elif (side := groups_in_block(inputs, outputs // op.groups, op.groups, block)) > 1:
+        inner, outer = side * inputs, side * (outputs // op.groups)
+        kernel = kernel_name(inputs, outer)
+    else:
+        inner, outer = divisor_block(inputs, block), divisor_block(outputs // op.groups, block)
+        kernel = kernel_name(inner, outer)
+    if inner == 1 and outer == 1:
+        return None
+    weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)
+    picture = v.get(x, data_name(inner))
+    logical = 0 if outputs % outer == 0 else outputs
+    layouts: dict[str, AttrValue] = {"data_layout": data_name(inner), "kernel_layout": kernel, "channels": logical}
+    if (more := -shape_of(w.type)[3] % layout(kernel).factors["W"]) > 0:  # the transform pads rows of taps with zeros
+        layouts["padding"] = (*op.padding[:3], op.padding[3] + more)
+    new = v.clone(op, picture, weight, result=None, **layouts)
+    made = defining_op(new, Conv2dOp)
+    assert made is not None
+    return made.out_layout, new
+
+
+def near_block(channels: int, block: int, native: str) -> int:
+    """The block of a convolution's picture: that of its native layout, unless it is less than half of the best."""
+    size, have = channel_block(channels, block), layout(native).factors["C"]
+    return have if have < size <= 2 * have and size % have == channels % have == 0 else size
+
+
+def words(x: SSAValue, w: SSAValue, channels: Dim) -> int:
+    """Channels of picture and weights in one word, if dot-product instructions can multiply them; else 1."""
+    counts = {word_factors(element_of(v)) for v in (x, w)}
+    count = counts.pop()
+    return count if not counts and isinstance(channels, int) and channels % count == 0 else 1
+
+
+@RULES.on(DenseOp)
+def dense(op: DenseOp, v: Versions, block: int) -> Result:
+    """`dense %x, %w -> dense %x, %w' {kernel_layout = "OI32o"}` for a constant weight."""
+    x, w = op.operands
+    units = static_size(shape_of(w.type)[0])
+    if op.kernel_layout != "OI" or units is None or units < 2 or not is_constant(w):
+        return None
+    wide = 2 * block
+    size = wide if not wasteful(units, wide) else unit_block(units, block)
+    word = words(x, w, shape_of(x.type)[-1])
+    name = f"OI{size}o" if word == 1 else f"OI{size}o{word}i"
+    weight = v.make(LayoutTransformOp, w, src="OI", dst=name)
+    logical = 0 if padded(units, size) == units else units
+    new = v.make(
+        DenseOp,
+        v.get(x, PLAIN),
+        weight,
+        location=op.location,
+        kernel_layout=name,
+        units=logical,
+        out_dtype=op.out_dtype,
+    )
+    return PLAIN, new
+
+
+@RULES.on(MaxPool2dOp, AvgPool2dOp, Resize2dOp)
+def pool(op: MaxPool2dOp | AvgPool2dOp | Resize2dOp, v: Versions, block: int) -> Result:
+    """`max_pool2d %x -> max_pool2d %x' {layout = "NCHW16c"}` where x is computed blocked."""
+    (x,) = op.operands
+    name = v.native(x)
+    if name == PLAIN or op.layout != PLAIN:
+        return None
+    return name, v.clone(op, v.get(x, name), layout=name)
+
+
+@RULES.on(*op_classes(UnaryOp), CastOp)
+def unary(op: UnaryOp | CastOp, v: Versions, block: int) -> Result:
+    """`relu %x -> relu %x'` where x is computed blocked."""
+    (x,) = op.operands
+    name = v.native(x)
+    if name == PLAIN or (type(op) in UNSAFE and v.channels_padded(x)):
+        return None
+    if isinstance(op, CastOp):
+        return name, v.make(CastOp, v.get(x, name), location=op.location, dtype=op.type.element_type)
+    return name, v.clone(op, v.get(x, name))
+
+
+@RULES.on(LookupOp)
+def lookup(op: LookupOp, v: Versions, block: int) -> Result:
+    """`lookup %q, %table -> lookup %q', %table` where the bytes are computed blocked."""
+    q, table = op.operands
+    name = v.native(q)
+    return None if name == PLAIN else (name, v.clone(op, v.get(q, name), v.get(table, PLAIN)))
+
+
+@RULES.on(*op_classes(BinaryOp), WhereOp, PreluOp)
+def pointwise(op: Pointwise, v: Versions, block: int) -> Result:
+    """`add %x, %y -> add %x', %y'` where an operand of the result's channels is computed blocked."""
+    shape = shape_of(op.type)
+    chosen = _chosen(op, v)
+    if chosen is None or len(shape) != 4:
+        return None
+    name, padding = v.native(chosen), v.channels_padded(chosen)
+    if padding and type(op) in UNSAFE:
+        return None
+    operands = [v.broadcast(operand, name, shape[1]) for operand in op.operands]
+    fitting = [operand for operand in operands if operand is not None]
+    return (name, v.clone(op, *fitting)) if len(fitting) == len(operands) else None
+
+
+@RULES.on_own("elementwise", "broadcast")
+def own_pointwise(op: GraphOp, v: Versions, block: int) -> Result:
+    """`my.act %x -> my.act %x'` where an operand of the result's channels is computed blocked, and my.act takes x'."""
+    shape, chosen = shape_of(op.type), _chosen(op, v)
+    if chosen is None or len(shape) != 4 or len(op.results) != 1:
+        return None
+    name = v.native(chosen)
+    if v.channels_padded(chosen) and not is_total(op):
+        return None
+    operands = [v.broadcast(operand, name, shape[1]) for operand in op.operands]
+    fitting = [operand for operand in operands if operand is not None]
+    if len(fitting) < len(operands):
+        return None
+    new = v.try_clone(op, *fitting, shape=shape_of(v.blocked_type(op.results[0], name)))
+    return None if new is None else (name, new)
+
+
+def _chosen(op: GraphOp, v: Versions) -> SSAValue | None:
+    """The operand whose layout a pointwise op takes: the first full-sized one that is computed blocked."""
+    for operand in op.operands:
+        shape = shape_of(operand.type)
+        if v.native(operand) != PLAIN and len(shape) == 4 and shape[1] == shape_of(op.type)[1]:
+            return operand
+    return None
+
+
+@RULES.on(BiasAddOp)
+def bias(op: BiasAddOp, v: Versions, block: int) -> Result:
+    """`bias_add %x, %b -> add %x', %b'` where x is computed blocked, b' being 1 x C/16 x 1 x 1 x 16."""
+    x, vector = op.operands
+    name = v.native(x)
+    if name == PLAIN or axis_of(op.axis, 4) != 1:
+        return None
+    addend = v.reshaped_version(vector, (1, shape_of(x.type)[1], 1, 1), name)
+    return name, v.make(AddOp, v.get(x, name), addend, location=op.location)
+
+
+@RULES.on(MeanOp, SumOp, MaxOp, MinOp, ProdOp)
+def reduction(op: MeanOp | SumOp | MaxOp | MinOp | ProdOp, v: Versions, block: int) -> Result:
+    """`mean %x {axes = [2, 3]} -> mean %x' {axes = [2, 3]}` over H and W of an x that is computed blocked."""
+    (x,) = op.operands
+    name = v.native(x)
+    if name == PLAIN or not set(op.reduced_axes) <= {2, 3}:
+        return None
+    new = v.make(type(op), v.get(x, name), location=op.location, axes=op.reduced_axes, keepdims=True)
+    if op.keepdims:
+        return name, new
+    kept = [1 if axis in op.reduced_axes else size for axis, size in enumerate(shape_of(x.type))]
+    plain = tensor(kept, op.type.element_type)
+    picture = v.make(LayoutTransformOp, new, src=name, dst=PLAIN, result=plain)
+    return PLAIN, v.make(ReshapeOp, picture, result=op.type)
+
+
+@RULES.on(ConcatenateOp)
+def concatenation(op: ConcatenateOp, v: Versions, block: int) -> Result:
+    """`concatenate %x, %y {axis = 1} -> concatenate %x', %y' {axis = 1}` where the block divides all channels."""
+    shapes = [shape_of(operand.type) for operand in op.operands]
+    blocked = [v.native(operand) for operand in op.operands if v.native(operand) != PLAIN]
+    if not blocked or len(shapes[0]) != 4:
+        return None
+    channels = tuple(shape[1] for shape in shapes)
+    if not is_static(channels):
+        return None
+    axis = axis_of(op.axis, 4)
+    sizes = [channel_block(sum(channels), block), *(layout(name).factors["C"] for name in blocked)]
+    fitting = [b for b in sizes if axis != 1 or all(size % b == 0 for size in channels)]
+    if not fitting or fitting[0] == 1:
+        return None
+    name = data_name(fitting[0])
+    operands = [v.get(operand, name) for operand in op.operands]
+    return name, v.make(ConcatenateOp, *operands, location=op.location, axis=axis)
+
+
+@RULES.on(SliceOp, PadOp)
+def window(op: SliceOp | PadOp, v: Versions, block: int) -> Result:
+    """`slice %x -> slice %x'`, `pad %x -> pad %x'` along H, W and (slices) whole blocks of an x computed blocked."""
+    (x,) = op.operands
+    name = v.native(x)
+    if name == PLAIN:
+        return None
+    if isinstance(op, SliceOp):
+        blocks = _channel_blocks(op, layout(name).factors["C"])
+        if blocks is None or shape_of(op.type)[0] != shape_of(x.type)[0] or op.strides[:2] != (1, 1):
+            return None
+        begin, end = (op.begin[0], blocks[0], *op.begin[2:], 0), (op.end[0], blocks[1], *op.end[2:], END)
+        return name, v.clone(op, v.get(x, name), begin=begin, end=end, strides=(*op.strides, 1))
+    return None if any(op.pad_width[:4]) else (name, v.clone(op, v.get(x, name), pad_width=(*op.pad_width, 0, 0)))
+
+
+def _channel_blocks(op: SliceOp, block: int) -> tuple[int, int] | None:
+    """The first and the last + 1 block of channels of a slice; None where the slice cuts a block."""
+    channels = static_size(shape_of(op.operands[0].type)[1])
+    if channels is None:
+        return None if shape_of(op.type)[1] != shape_of(op.operands[0].type)[1] else (0, END)
+    start, stop, _ = slice(op.begin[1], op.end[1]).indices(channels)
+    if (start, stop) == (0, channels):
+        return 0, END
+    return None if start % block or stop % block or stop <= start else (start // block, stop // block)
+
+
+RULES.on(Conv2dTransposeOp)(transposed_convolution)

@@ -1,0 +1,1 @@
+"""Passes that change how exactly a value is computed: narrow floats, bytes, approximations, legal types."""

@@ -1,0 +1,1 @@
+"""The commands of `mlc`, one module each; `tools/cli.py` lists them."""

@@ -1,0 +1,1 @@
+"""How two modules or two runs differ: by structure, and tensor by tensor."""
