@@ -1,5 +1,5 @@
 """
-Spaces of schedules that are searched exhaustively: what tests and benchmarks of the tuners search in without a compiler.
+Spaces of schedules that are searched exhaustively: what tests and benchmarks of tuners search in.
 
     python benchmarks/tuning_spaces.py measure FOLDER [NAME ...]    # e.g. tests/data/tuning; minutes a space
     python benchmarks/tuning_spaces.py list
@@ -89,7 +89,7 @@ def _dense_schedule(s: Schedule, values: Values) -> None:
     s.vectorize(*s.loops(init)[-2:])
 
 
-# --- convolutions on channels in blocks of 16: y[o, i, j, l] = sum over c, r, s, m of x[c, i', j', m] w[o, c, r, s, m, l]
+# --- convolutions, 16 channels a block: y[o, i, j, f] = sum over c, r, s, m of x[c, i', j', m] w[o, c, r, s, m, f]
 
 
 def conv(channels: int, filters: int, size: int, window: int, stride: int = 1) -> Case:
@@ -100,7 +100,7 @@ def conv(channels: int, filters: int, size: int, window: int, stride: int = 1) -
     c, r, s, m = (te.reduce_axis(n, name) for n, name in ((blocks, "c"), (window, "r"), (window, "s"), (16, "m")))
     y = te.compute(
         (groups, size, size, 16),
-        lambda o, i, j, l: te.sum(x[c, i * stride + r, j * stride + s, m] * w[o, c, r, s, m, l], axis=(c, r, s, m)),
+        lambda o, i, j, f: te.sum(x[c, i * stride + r, j * stride + s, m] * w[o, c, r, s, m, f], axis=(c, r, s, m)),
         name="y",
     )
     orders = ((0, 1, 2, 3), (1, 2, 0, 3), (0, 1, 3, 2)) if window > 1 else ((0, 1, 2, 3),)
@@ -118,7 +118,7 @@ def conv(channels: int, filters: int, size: int, window: int, stride: int = 1) -
 
 
 def _conv_schedule(s: Schedule, values: Values) -> None:
-    o, i, j, l, *reduce = s.loops(s["y"])
+    o, i, j, lanes, *reduce = s.loops(s["y"])
     o_out, o_in = s.split(o, [None, values["tile_filters"]])
     j_out, j_in = s.split(j, [None, values["tile_pixels"]])
     i_out, i_in = s.split(i, [None, values["row_block"]])
@@ -133,9 +133,9 @@ def _conv_schedule(s: Schedule, values: Values) -> None:
     else:
         unrolled = reduce[-1] if values["unroll"] == "inner" else None
     grid = [i_out, o_out] if values["order"] == (0, 1) else [o_out, i_out]
-    s.reorder(*grid, i_in, j_out, *reduce, j_in, o_in, l)
+    s.reorder(*grid, i_in, j_out, *reduce, j_in, o_in, lanes)
     init, _ = s.decompose_reduction(s["y"], reduce[0])
-    s.vectorize(j_in, o_in, l)
+    s.vectorize(j_in, o_in, lanes)
     if unrolled is not None:
         s.unroll(unrolled)
     s.vectorize(*s.loops(init)[-3:])
