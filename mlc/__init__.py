@@ -24,6 +24,7 @@ _PUBLIC = {
     "interpret": "mlc.driver.compare.interpret:interpret",
     "quantize": "mlc.driver.quantize:quantize",
     "PassContext": "mlc.driver.pipeline.context:PassContext",
+    "tune": "mlc.tuning.tune:tune",
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",
     "load_executable": "mlc.driver.toolchain:load_executable",
