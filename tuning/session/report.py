@@ -156,7 +156,7 @@ def shortened(name: str, width: int) -> str:
     """A kernel's name in that width; the hash at its end stays."""
     if len(name) <= width:
         return name
-    tail = min(9, width // 2)
+    tail = min(9, width - 2)
     return f"{name[: width - tail - 1]}…{name[-tail:]}"
 
 
