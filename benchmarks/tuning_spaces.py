@@ -45,115 +45,128 @@ class Case:
 
 # --- matrix products: C[i, j] = sum over k of A[i, k] * B[k, j] ---
 
+_ORDERS = ("ijk", "jik", "kij", "jki")
+"""Orders of the loops over blocks of rows, blocks of columns and the reduction."""
+_MOST_VECTORS = 48
+"""Vectors of a register tile, beyond which a schedule is refused: they would only spill."""
+
 
 def dense(rows: int, columns: int, depth: int) -> Case:
-    """A matrix product whose B may be packed, with a register tile, blocks of rows and an unrolled reduction."""
+    """A matrix product: a register tile or only lanes, B packed or not, an unrolled reduction, the order of loops."""
     a, b = te.placeholder((rows, depth), name="A"), te.placeholder((depth, columns), name="B")
     k = te.reduce_axis(depth, "k")
     c = te.compute((rows, columns), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    tiles = tuple(n for n in (1, 2, 3, 4, 6, 8, 12) if n <= rows)
+    tiles = tuple(n for n in (1, 2, 3, 4, 6, 8, 12, 16) if n <= rows)
     knobs = (
         Knob("tile_rows", tiles, max(n for n in tiles if n <= 6)),
-        Knob("tile_columns", tuple(n for n in (8, 16, 32, 48, 64) if n <= columns), 64),
-        Knob("row_block", (1, 2, 4, 8), 1),
-        Knob("unroll", (1, 2, 4), 1),
+        Knob("tile_columns", tuple(n for n in (8, 16, 32, 48, 64, 128) if n <= columns), 64),
+        Knob("vector", ("tile", "lanes"), "tile"),
+        Knob("unroll", (1, 4), 1),
         Knob("pack", ("none", "panel", "whole"), "none"),
-        Knob("order", ((0, 1), (1, 0)), (0, 1)),
+        Knob("order", _ORDERS, "ijk"),
     )
-    return Case(
-        te.func("dense", [a, b], [c]), Space((Part("dense", knobs),)), 2 * rows * columns * depth, _dense_schedule
-    )
+    func, flops = te.func("dense", [a, b], [c]), 2 * rows * columns * depth
+    return Case(func, Space((Part("dense", knobs),)), flops, _dense_schedule)
 
 
 def _dense_schedule(s: Schedule, values: Values) -> None:
+    _check_tile(int(values["tile_rows"]), int(values["tile_columns"]))
     i, j, k = s.loops(s["C"])
     i_out, i_in = s.split(i, [None, values["tile_rows"]])
     j_out, j_in = s.split(j, [None, values["tile_columns"]])
-    block, i_out = s.split(i_out, [None, values["row_block"]])
     k_out, k_in = s.split(k, [None, values["unroll"]])
-    outer = [block, j_out] if values["order"] == (0, 1) else [j_out, block]
-    s.reorder(*outer, i_out, k_out, k_in, i_in, j_in)
-    if values["pack"] == "panel":
-        copy = s.cache_read(s["C"], 1, "local")
-        s.compute_at(copy, outer[-1])
-        s.vectorize(s.loops(copy)[-1])
-    elif values["pack"] == "whole":
-        size = values["tile_columns"]
-        copy = s.cache_read(s["C"], 1, "shared")
-        s.transform_layout(copy, lambda k, j: [j // size, k, j % size])
-        _, lanes = s.split(s.loops(copy)[-1], [None, size])
-        s.vectorize(lanes)
+    loops = {"i": i_out, "j": j_out, "k": k_out}
+    s.reorder(*(loops[name] for name in str(values["order"])), k_in, i_in, j_in)
+    _pack(s, s["C"], values, j_out)
     init, _ = s.decompose_reduction(s["C"], k_out)
-    s.vectorize(i_in, j_in)
+    s.vectorize(*([i_in, j_in] if values["vector"] == "tile" else [j_in]))
     s.unroll(k_in)
-    s.vectorize(*s.loops(init)[-2:])
+    s.vectorize(*s.loops(init)[-2:] if values["vector"] == "tile" else s.loops(init)[-1:])
 
 
-# --- convolutions, 16 channels a block: y[o, i, j, f] = sum over c, r, s, m of x[c, i', j', m] w[o, c, r, s, m, f]
+def _pack(s: Schedule, block: Any, values: Values, panel: Any) -> None:
+    """Copy the second operand, whose last dimension the lanes are of: a panel of it below a loop, or all of it."""
+    if values["pack"] == "none":
+        return
+    size, whole = values["tile_columns"], values["pack"] == "whole"
+    copy = s.cache_read(block, 1, "shared" if whole else "local")
+    if not whole:
+        s.compute_at(copy, panel)
+        s.vectorize(s.loops(copy)[-1])
+        return
+    if len(s.loops(copy)) == 2:
+        s.transform_layout(copy, lambda k, j: [j // size, k, j % size])
+    else:
+        s.transform_layout(copy, lambda r, s, c, f: [f // size, r, s, c, f % size])
+    _, lanes = s.split(s.loops(copy)[-1], [None, size])
+    s.vectorize(lanes)
+
+
+def _check_tile(rows: int, columns: int) -> None:
+    if rows * -(-columns // 16) > _MOST_VECTORS:
+        raise UserError(f"expected a tile of at most {_MOST_VECTORS} vectors, but got {rows} x {columns} elements")
+
+
+# --- convolutions, channels last: y[i, j, f] = sum over r, s, c of x[i', j', c] w[r, s, c, f] ---
 
 
 def conv(channels: int, filters: int, size: int, window: int, stride: int = 1) -> Case:
-    """A convolution (NCHW16c, OIHW16i16o), its input padded already, to a picture of size x size."""
-    blocks, groups, width = channels // 16, filters // 16, (size - 1) * stride + window
-    x = te.placeholder((blocks, width, width, 16), name="x")
-    w = te.placeholder((groups, blocks, window, window, 16, 16), name="w")
-    c, r, s, m = (te.reduce_axis(n, name) for n, name in ((blocks, "c"), (window, "r"), (window, "s"), (16, "m")))
+    """A convolution (HWC, HWIO), its input padded already, to a picture of size x size."""
+    width = (size - 1) * stride + window
+    x = te.placeholder((width, width, channels), name="x")
+    w = te.placeholder((window, window, channels, filters), name="w")
+    r, s, c = (te.reduce_axis(n, name) for n, name in ((window, "r"), (window, "s"), (channels, "c")))
     y = te.compute(
-        (groups, size, size, 16),
-        lambda o, i, j, f: te.sum(x[c, i * stride + r, j * stride + s, m] * w[o, c, r, s, m, f], axis=(c, r, s, m)),
+        (size, size, filters),
+        lambda i, j, f: te.sum(x[i * stride + r, j * stride + s, c] * w[r, s, c, f], axis=(r, s, c)),
         name="y",
     )
-    orders = ((0, 1, 2, 3), (1, 2, 0, 3), (0, 1, 3, 2)) if window > 1 else ((0, 1, 2, 3),)
-    tiles = tuple(n for n in (1, 2, 3, 4, 6, 7, 10, 12, 14, 20, 28) if n <= size)
+    tiles = tuple(n for n in (1, 2, 4, 6, 7, 8, 14) if n <= size)
     knobs = (
-        Knob("tile_pixels", tiles, max(n for n in tiles if n <= 14 and size % n == 0)),
-        Knob("tile_filters", tuple(n for n in (1, 2, 3, 4) if n <= groups), 2),
-        Knob("row_block", tuple(n for n in (1, 2, 7) if n <= size), 1),
-        Knob("reduce_order", orders, (0, 1, 2, 3)),
-        Knob("unroll", ("off", "2", "4", "inner") if window > 1 else ("off", "2", "4", "8", "inner"), "off"),
-        Knob("order", ((0, 1), (1, 0)), (0, 1)),
+        Knob("tile_rows", tiles, max(n for n in tiles if n <= 7)),
+        Knob("tile_columns", tuple(n for n in (8, 16, 32, 48, 64) if n <= filters), 32),
+        Knob("vector", ("tile", "lanes"), "tile"),
+        Knob("unroll", (1, 4), 1),
+        Knob("pack", ("none", "whole"), "none"),
+        Knob("order", ("ijk", "jik", "kij", "jki"), "ijk"),
+        Knob("reduce_order", ("rsc", "crs") if window > 1 else ("rsc",), "rsc"),
     )
-    flops = 2 * channels * filters * size * size * window * window
-    return Case(te.func("conv", [x, w], [y]), Space((Part("conv", knobs),)), flops, _conv_schedule)
+    func, flops = te.func("conv", [x, w], [y]), 2 * channels * filters * size * size * window * window
+    return Case(func, Space((Part("conv", knobs),)), flops, _conv_schedule)
 
 
 def _conv_schedule(s: Schedule, values: Values) -> None:
-    o, i, j, lanes, *reduce = s.loops(s["y"])
-    o_out, o_in = s.split(o, [None, values["tile_filters"]])
-    j_out, j_in = s.split(j, [None, values["tile_pixels"]])
-    i_out, i_in = s.split(i, [None, values["row_block"]])
-    order = values["reduce_order"]
-    assert isinstance(order, tuple)
-    reduce = [reduce[n] for n in order]
-    if values["unroll"] in ("2", "4", "8"):
-        at = reduce.index(reduce[order.index(3)])
-        outer, inner = s.split(reduce[at], [None, int(values["unroll"])])
-        reduce[at : at + 1] = [outer, inner]
-        unrolled = inner
-    else:
-        unrolled = reduce[-1] if values["unroll"] == "inner" else None
-    grid = [i_out, o_out] if values["order"] == (0, 1) else [o_out, i_out]
-    s.reorder(*grid, i_in, j_out, *reduce, j_in, o_in, lanes)
-    init, _ = s.decompose_reduction(s["y"], reduce[0])
-    s.vectorize(j_in, o_in, lanes)
-    if unrolled is not None:
-        s.unroll(unrolled)
-    s.vectorize(*s.loops(init)[-3:])
+    _check_tile(int(values["tile_rows"]), int(values["tile_columns"]))
+    i, p, f, *taps = s.loops(s["y"])
+    p_out, p_in = s.split(p, [None, values["tile_rows"]])
+    f_out, f_in = s.split(f, [None, values["tile_columns"]])
+    c_out, c_in = s.split(taps[2], [None, values["unroll"]])
+    reduce = {"r": taps[0], "s": taps[1], "c": c_out}
+    first, *rest = (reduce[name] for name in str(values["reduce_order"]))
+    loops = {"i": [i], "j": [f_out], "k": [first]}
+    order = [loop for name in str(values["order"]) for loop in loops[name]]
+    at = order.index(first)
+    order = [*order, p_out, *rest] if at < 2 else [*order[:at], p_out, first, *rest]
+    s.reorder(*order, c_in, p_in, f_in)
+    _pack(s, s["y"], values, f_out)
+    init, _ = s.decompose_reduction(s["y"], first)
+    s.vectorize(*([p_in, f_in] if values["vector"] == "tile" else [f_in]))
+    s.unroll(c_in)
+    s.vectorize(*s.loops(init)[-2:] if values["vector"] == "tile" else s.loops(init)[-1:])
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    "dense_96x192x256": lambda: dense(96, 192, 256),
-    "dense_49x384x128": lambda: dense(49, 384, 128),
-    "dense_16x1024x256": lambda: dense(16, 1024, 256),
-    "dense_128x256x64": lambda: dense(128, 256, 64),
-    "dense_8x512x768": lambda: dense(8, 512, 768),
-    "conv_32x64x14x3": lambda: conv(32, 64, 14, 3),
-    "conv_64x128x14x1": lambda: conv(64, 128, 14, 1),
-    "conv_32x64x14x3s2": lambda: conv(32, 64, 14, 3, 2),
-    "conv_64x64x28x1": lambda: conv(64, 64, 28, 1),
-    "conv_128x128x7x3": lambda: conv(128, 128, 7, 3),
-    "conv_32x32x28x3": lambda: conv(32, 32, 28, 3),
-    "conv_16x64x12x5": lambda: conv(16, 64, 12, 5),
+    "dense_96x512x512": lambda: dense(96, 512, 512),
+    "dense_49x384x256": lambda: dense(49, 384, 256),
+    "dense_16x1024x512": lambda: dense(16, 1024, 512),
+    "dense_196x256x64": lambda: dense(196, 256, 64),
+    "dense_197x192x192": lambda: dense(197, 192, 192),
+    "conv_64x128x14x3": lambda: conv(64, 128, 14, 3),
+    "conv_256x128x14x1": lambda: conv(256, 128, 14, 1),
+    "conv_64x128x14x3s2": lambda: conv(64, 128, 14, 3, 2),
+    "conv_128x192x7x3": lambda: conv(128, 192, 7, 3),
+    "conv_32x64x28x3": lambda: conv(32, 64, 28, 3),
+    "conv_24x96x20x5": lambda: conv(24, 96, 20, 5),
 }
 
 
