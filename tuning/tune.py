@@ -72,6 +72,7 @@ def tune(
     farm: Farm | None = None,
     evaluation: Evaluation | None = None,
     watcher: Watcher | None = None,
+    cache: bool = True,
     **options: Any,
 ) -> Report:
     """
@@ -91,7 +92,7 @@ def tune(
     Ctrl-C ends the search; what was found is checked and reported, which a second Ctrl-C ends, too.
 
     `cluster` is the address of a scheduler whose workers measure (docs/tuning.md), `farm` another Farm; without them
-    processes of this machine do. `watcher` hears of every trial.
+    processes of this machine do. `watcher` hears of every trial. `cache` is that of mlc.compile.
 
     Raises UserError for a model that cannot be compiled, for an option out of range, and for a file that is no
     database of records.
@@ -111,7 +112,7 @@ def tune(
     start, watcher = time.monotonic(), watcher or Watcher()
     watcher.phase("extracting tasks", 0, 0)
     target_name, count = str(Target.parse(target_text(target))), thread_count(threads)
-    subject = _subject(model, target_name, count, _checked(options))
+    subject = _subject(model, target_name, count, _checked(options), cache)
     with Database(records) as database, _farm(farm, cluster) as measuring:
         return _Session(subject, database, measuring, plan, watcher, start).run()
 
@@ -196,7 +197,15 @@ class _Session:
         )  # fmt: skip
 
 
-def _subject(model: Tunable, target: str, threads: int, options: dict[str, Any]) -> _Subject:
+def tasks_of(
+    model: Tunable, target: TargetLike = "native", threads: int | None = None, **options: Any
+) -> Sequence[Task]:
+    """The tasks that `tune` searches: a model's kernels, or one operator, whose schedules have a choice."""
+    name, count = str(Target.parse(target_text(target))), thread_count(threads)
+    return _subject(model, name, count, _checked(options)).tasks
+
+
+def _subject(model: Tunable, target: str, threads: int, options: dict[str, Any], cache: bool = True) -> _Subject:
     """The tasks of what is to be tuned; UserError where there is none."""
     given = [model] if isinstance(model, Task) else model
     if isinstance(given, list | tuple) and given and all(isinstance(one, Task) for one in given):
@@ -215,7 +224,7 @@ def _subject(model: Tunable, target: str, threads: int, options: dict[str, Any])
     if not any(task.space.size > 1 for task in tasks):
         raise UserError("expected a kernel whose schedule has a choice, but no strategy of these kernels has a knob")
     wanted = [task for task in tasks if task.space.size > 1]
-    return _Subject(wanted, source, {**options, "target": target, "threads": threads})
+    return _Subject(wanted, source, {**options, "target": target, "threads": threads, "cache": cache})
 
 
 def is_operator(model: object) -> bool:
@@ -301,4 +310,4 @@ def _part(until: float | str | None) -> float | None:
     return part
 
 
-__all__ = ["TRIALS_A_TASK", "is_operator", "tune"]
+__all__ = ["TRIALS_A_TASK", "is_operator", "tasks_of", "tune"]

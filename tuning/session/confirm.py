@@ -47,7 +47,7 @@ class Confirmation:
     def __init__(self, database: Database, farm: Farm, evaluation: Evaluation, device: str | None = None) -> None:
         self.database, self.farm, self.device = database, farm, device
         least = max(evaluation.min_repeat_ms, LEAST_MS)
-        self.evaluation = replace(evaluation, number=1, repeat=1, min_repeat_ms=least)
+        self.evaluation = replace(evaluation, number=1, repeat=1, min_repeat_ms=least, stop_factor=0.0)
 
     def run(self, tasks: Sequence[Task], watcher: Watcher) -> list[Checked | None]:
         """The outcome for each task; None where no candidate was worth a check."""
