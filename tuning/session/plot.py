@@ -44,7 +44,7 @@ def write_plot(report: Report, path: str | os.PathLike[str]) -> None:
 
 def drawn(report: Report) -> str:
     """The picture as SVG text."""
-    tasks = sorted((t for t in report.tasks if t.points), key=lambda one: -one.task.weight * one.default_seconds)
+    tasks = sorted((t for t in report.tasks if t.points), key=lambda one: -one.spent)
     colours = {id(one): COLOURS[number] if number < _NAMED else GREY for number, one in enumerate(tasks)}
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '

@@ -47,6 +47,11 @@ class TaskReport:
         return self.task.flops / self.best_seconds / 1e9 if self.best_seconds < inf else 0.0
 
     @property
+    def spent(self) -> float:
+        """The seconds that a run of the model spends in it by default; 0 where the default has no time."""
+        return self.task.weight * self.default_seconds if self.default_seconds < inf else 0.0
+
+    @property
     def changes(self) -> dict[str, str]:
         """The knobs of the kept candidate that differ from the default's: `{"tile": "4 -> 6"}`."""
         return {} if self.kept is None else changes_of(self.task.space.default, self.kept)
@@ -84,8 +89,7 @@ class Report:
 
     def rows(self) -> list[tuple[str, ...]]:
         """The table, a row for each task in the order of time spent in it, with the header COLUMNS."""
-        ordered = sorted(self.tasks, key=lambda one: -one.task.weight * min(one.default_seconds, 1e9))
-        return [_row(one) for one in ordered]
+        return [_row(one) for one in sorted(self.tasks, key=lambda one: -one.spent)]
 
     def conclusion(self) -> list[str]:
         """What is below the table, a sentence a line."""
