@@ -1,8 +1,8 @@
 """
 Spaces of schedules that are searched exhaustively: what tests and benchmarks of tuners search in.
 
-    python benchmarks/tuning_spaces.py measure FOLDER [NAME ...]    # e.g. tests/data/tuning; minutes a space
-    python benchmarks/tuning_spaces.py list
+    python benchmarks/search_spaces.py measure FOLDER [NAME ...]    # e.g. tests/data/tuning; minutes a space
+    python benchmarks/search_spaces.py list
 
 `measure` builds every candidate of a space for one thread of this machine, checks its output, and times all of them in
 turns, `_ROUNDS` times: the least time of a candidate counts, since what disturbs a measurement only ever adds to it.
@@ -51,7 +51,7 @@ _MOST_VECTORS = 48
 """Vectors of a register tile, beyond which a schedule is refused: they would only spill."""
 
 
-def dense(rows: int, columns: int, depth: int) -> Case:
+def dense(rows: int, columns: int, depth: int, unroll: tuple[int, ...] = (1, 4)) -> Case:
     """A matrix product: a register tile or only lanes, B packed or not, an unrolled reduction, the order of loops."""
     a, b = te.placeholder((rows, depth), name="A"), te.placeholder((depth, columns), name="B")
     k = te.reduce_axis(depth, "k")
@@ -61,7 +61,7 @@ def dense(rows: int, columns: int, depth: int) -> Case:
         Knob("tile_rows", tiles, max(n for n in tiles if n <= 6)),
         Knob("tile_columns", tuple(n for n in (8, 16, 32, 48, 64, 128) if n <= columns), 64),
         Knob("vector", ("tile", "lanes"), "tile"),
-        Knob("unroll", (1, 4), 1),
+        Knob("unroll", unroll, 1),
         Knob("pack", ("none", "panel", "whole"), "none"),
         Knob("order", _ORDERS, "ijk"),
     )
@@ -110,7 +110,9 @@ def _check_tile(rows: int, columns: int) -> None:
 # --- convolutions, channels last: y[i, j, f] = sum over r, s, c of x[i', j', c] w[r, s, c, f] ---
 
 
-def conv(channels: int, filters: int, size: int, window: int, stride: int = 1) -> Case:
+def conv(
+    channels: int, filters: int, size: int, window: int, stride: int = 1, unroll: tuple[int, ...] = (1, 4)
+) -> Case:
     """A convolution (HWC, HWIO), its input padded already, to a picture of size x size."""
     width = (size - 1) * stride + window
     x = te.placeholder((width, width, channels), name="x")
@@ -126,7 +128,7 @@ def conv(channels: int, filters: int, size: int, window: int, stride: int = 1) -
         Knob("tile_rows", tiles, max(n for n in tiles if n <= 7)),
         Knob("tile_columns", tuple(n for n in (8, 16, 32, 48, 64) if n <= filters), 32),
         Knob("vector", ("tile", "lanes"), "tile"),
-        Knob("unroll", (1, 4), 1),
+        Knob("unroll", unroll, 1),
         Knob("pack", ("none", "whole"), "none"),
         Knob("order", ("ijk", "jik", "kij", "jki"), "ijk"),
         Knob("reduce_order", ("rsc", "crs") if window > 1 else ("rsc",), "rsc"),
@@ -156,17 +158,16 @@ def _conv_schedule(s: Schedule, values: Values) -> None:
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    "dense_96x512x512": lambda: dense(96, 512, 512),
-    "dense_49x384x256": lambda: dense(49, 384, 256),
     "dense_16x1024x512": lambda: dense(16, 1024, 512),
-    "dense_196x256x64": lambda: dense(196, 256, 64),
-    "dense_197x192x192": lambda: dense(197, 192, 192),
-    "conv_64x128x14x3": lambda: conv(64, 128, 14, 3),
-    "conv_256x128x14x1": lambda: conv(256, 128, 14, 1),
-    "conv_64x128x14x3s2": lambda: conv(64, 128, 14, 3, 2),
+    "dense_96x512x512": lambda: dense(96, 512, 512, (1,)),
+    "dense_49x384x256": lambda: dense(49, 384, 256, (1,)),
+    "dense_196x256x64": lambda: dense(196, 256, 64, (1,)),
+    "dense_32x768x256": lambda: dense(32, 768, 256, (1,)),
     "conv_128x192x7x3": lambda: conv(128, 192, 7, 3),
-    "conv_32x64x28x3": lambda: conv(32, 64, 28, 3),
-    "conv_24x96x20x5": lambda: conv(24, 96, 20, 5),
+    "conv_64x128x14x3": lambda: conv(64, 128, 14, 3, 1, (1,)),
+    "conv_64x128x14x3s2": lambda: conv(64, 128, 14, 3, 2, (1,)),
+    "conv_32x64x28x3": lambda: conv(32, 64, 28, 3, 1, (1,)),
+    "conv_24x96x20x5": lambda: conv(24, 96, 20, 5, 1, (1,)),
 }
 
 
