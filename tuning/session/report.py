@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from mlc.tuning.session.watch import Point
@@ -92,10 +93,10 @@ class Report:
         return [_row(one) for one in sorted(self.tasks, key=lambda one: -one.spent)]
 
     def conclusion(self) -> list[str]:
-        """What is below the table, a sentence a line."""
+        """The lines below the table, at most 80 columns wide where no name is longer."""
         a_trial = f", {self.seconds / self.trials:.2f} s a trial" if self.trials else ""
         lines = [
-            f"{_count(self.trials, 'trial')} of {_count(len(self.tasks), 'task')} in {self.seconds:.0f} s{a_trial}; "
+            f"{_count(self.trials, 'trial')} of {_count(len(self.tasks), 'task')} in {self.seconds:.0f} s{a_trial}",
             f"the search ended: {self.reason}",
             f"{_count(len(self.kept), 'kernel')} faster than the default for sure: kept in {self.records}",
         ]
@@ -106,7 +107,7 @@ class Report:
             lines.append(f"the whole model: {model_text(self.model)}")
         if self.note:
             lines.append(self.note)
-        return lines
+        return [part for line in lines for part in wrap(line, _WIDTH, subsequent_indent="  ", break_long_words=False)]
 
     def errors(self) -> dict[str, int]:
         """Failed trials of all tasks by the name of their error."""
