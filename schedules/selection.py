@@ -24,8 +24,11 @@ from mlc.dialects.attributes import SCHEDULE_STRATEGY
 from mlc.schedules.analysis import KernelInfo
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.externs import joined, parts_between_externs
+from mlc.schedules.kernel_key import kernel_hash
 from mlc.schedules.registry import strategies
+from mlc.support.records import in_force
 from mlc.support.registered.registrations import REGISTERED, note
+from mlc.targets.description import describe
 from mlc.targets.target import Target
 
 Seconds = Callable[[KernelInfo, Target, int, str], float | None]
@@ -96,11 +99,22 @@ def choose_schedule(func: te.FuncOp, target: Target, threads: int) -> sched.Sche
     if parts is not None:
         return joined(func.sym_name.data, [choose_schedule(part, target, threads) for part in parts])
     kernel = KernelInfo(func)
-    found = select_implementation(kernel, target, threads)
+    found = _on_record(func, kernel, target, threads) or select_implementation(kernel, target, threads)
     if found is None:
         return ScheduleBuilder(kernel.name).finish()
     found.schedule.attributes[SCHEDULE_STRATEGY] = StringAttr(found.strategy)
     return found.schedule
+
+
+def _on_record(func: te.FuncOp, kernel: KernelInfo, target: Target, threads: int) -> Implementation | None:
+    """The implementation by the strategy of the kernel's record in force; None where there is no such record."""
+    provider = in_force()
+    values = None if provider is None else provider.best(kernel_hash(func), describe(target), threads)
+    if values is None:
+        return None
+    name = str(values.get("strategy", ""))
+    schedule = next((one.schedule(kernel, target, threads) for one in strategies() if one.name == name), None)
+    return None if schedule is None else Implementation(name, schedule)
 
 
 __all__ = ["Implementation", "Seconds", "choose_schedule", "records", "select_implementation"]

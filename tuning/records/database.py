@@ -26,7 +26,6 @@ from threading import RLock
 from types import TracebackType
 from uuid import uuid4
 
-from mlc.schedules.registry import strategy_version
 from mlc.support.errors import UserError, warn
 from mlc.support.version import __version__
 from mlc.tuning.records.lines import record_line, rows_of_line, task_line
@@ -63,7 +62,7 @@ class Database:
     def __init__(self, path: str | os.PathLike[str], readonly: bool = False, version: Version | None = None) -> None:
         self.path = Path(path)
         self.readonly = readonly
-        self.version: Version = cache(version or strategy_version)
+        self.version: Version = cache(version or _strategy_version)
         self.owner = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex}"
         """Who holds this object's leases."""
         self.notes: list[str] = []
@@ -172,7 +171,11 @@ class Database:
 
         An ignored record is noted in `notes`.
         """
-        key = task.key if isinstance(task, Task) else task
+        record = self.kept(task.key if isinstance(task, Task) else task)
+        return record if record is not None and self._is_current(record) else None
+
+    def kept(self, key: TaskKey) -> Record | None:
+        """The record that passed the paired check, whatever its version."""
         with self._lock, told(self.path):
             row = self._open().execute(
                 "SELECT t.name, k.vals, k.strategy_version, k.compiler, k.comparison, "
@@ -182,14 +185,12 @@ class Database:
                 "WHERE t.kernel_hash = ? AND t.target = ? AND t.threads = ?",
                 key,
             ).fetchone()  # fmt: skip
-        if row is None:
+        comparison = comparison_of(row[4]) if row else None
+        if comparison is None:
             return None
-        name, vals, version, compiler, compared, result = row
-        comparison = comparison_of(compared)
-        assert comparison is not None
+        name, vals, version, compiler, _, result = row
         found = result_of(json.loads(result)) if result else MeasureResult((comparison.seconds,))
-        record = Record(*key, name, values_of(vals), found, version, compiler, comparison)
-        return record if self._is_current(record) else None
+        return Record(*key, name, values_of(vals), found, version, compiler, comparison)
 
     def fastest(self, task: Task | TaskKey) -> Record | None:
         """The record of the least median, checked or not; None where nothing of this version ran."""
@@ -256,15 +257,16 @@ class Database:
     def lines(self, kept_only: bool = False) -> Iterator[str]:
         """JSON lines of everything: each task, then its results and its kept candidate; `add_lines` takes them."""
         for task in self.tasks():
-            best = self._kept_row(task.key)
+            best = self.kept(task.key)
             if kept_only and best is None:
                 continue
             yield task_line(task)
             for one in self.records(task.key):
-                if not kept_only or values_text(one.values) == (best or ("",))[0]:
+                if not kept_only or (best is not None and one.values == best.values):
                     yield record_line(task.key, values_text(one.values), one.strategy_version, one.compiler, one.result)
-            if best is not None:
-                yield record_line(task.key, *best)
+            if best is not None and best.comparison is not None:
+                versions = best.strategy_version, best.compiler
+                yield record_line(task.key, values_text(best.values), *versions, best.comparison)
 
     def add_lines(self, lines: Sequence[str], place: str) -> int:
         """
@@ -405,16 +407,6 @@ class Database:
             "REPLACE INTO kept VALUES(?, ?, ?, ?, ?)", (task, vals, version, compiler, comparison_text(comparison))
         )
 
-    def _kept_row(self, key: TaskKey) -> tuple[str, str, str, Comparison] | None:
-        with self._lock, told(self.path):
-            row = self._open().execute(
-                "SELECT k.vals, k.strategy_version, k.compiler, k.comparison FROM kept k JOIN tasks t ON t.id = k.task "
-                "WHERE t.kernel_hash = ? AND t.target = ? AND t.threads = ?",
-                key,
-            ).fetchone()  # fmt: skip
-        comparison = comparison_of(row[3]) if row else None
-        return (row[0], row[1], row[2], comparison) if comparison is not None else None
-
     def _is_current(self, record: Record) -> bool:
         """Whether a record is of the strategy's version of now; else it is noted."""
         now = self.version(record.strategy)
@@ -466,6 +458,13 @@ def reading(path: str | os.PathLike[str]) -> Generator[Database]:
 def spare_path(path: Path) -> Path:
     """The file of spare room beside a database."""
     return path.with_name(f"{path.name}-spare")
+
+
+def _strategy_version(name: str) -> str:
+    """The version of a strategy now; the strategies are loaded only where they are asked for."""
+    from mlc.schedules.registry import strategy_version
+
+    return strategy_version(name)
 
 
 def _strategy(values: Values) -> str:

@@ -15,11 +15,11 @@ from typing import cast
 
 from mlc.support.errors import UserError
 from mlc.tuning.records.tvm.log import Entity, TvmRecord
-from mlc.tuning.records.tvm.workloads import Convolution, Product, Workload, index_of, workload_of
+from mlc.tuning.records.tvm.workloads import Convolution, MatrixProduct, Workload, index_of, workload_of
 
 
 @dataclass(frozen=True)
-class Tiles:
+class TileSizes:
     """The register tile and the blocks of a schedule."""
 
     rows: int
@@ -48,7 +48,7 @@ def full_split(extent: int, sizes: list[int]) -> tuple[int, ...]:
     return (ceil(extent / inner) if sizes[0] == -1 else sizes[0], *sizes[1:])
 
 
-def tiles_of(record: TvmRecord) -> Tiles:
+def tiles_of(record: TvmRecord) -> TileSizes:
     """The tile sizes of a record; UserError for another template or entities that are not the template's."""
     workload = workload_of(record)
     if workload is None:
@@ -58,7 +58,7 @@ def tiles_of(record: TvmRecord) -> Tiles:
     values = record.values
     index_of(workload, record.entities)
     if isinstance(workload, Convolution):
-        return Tiles(
+        return TileSizes(
             rows=_last(values["tile_ow"]),
             lanes=_last(values["tile_oc"]),
             in_block=_last(values["tile_ic"]),
@@ -66,10 +66,10 @@ def tiles_of(record: TvmRecord) -> Tiles:
             unrolls_taps=bool(values.get("unroll_kw", False)),
         )
     if workload.batch is not None:
-        return Tiles(rows=_last(values["tile_y"]), lanes=_last(values["tile_x"]), depth=_last(values["tile_k"]))
+        return TileSizes(rows=_last(values["tile_y"]), lanes=_last(values["tile_x"]), depth=_last(values["tile_k"]))
     rows = full_split(workload.m, cast("list[int]", values["tile_y"]))
     columns = full_split(workload.n, cast("list[int]", values["tile_x"]))
-    return Tiles(
+    return TileSizes(
         rows=rows[-1],
         lanes=columns[-1],
         row_part=rows[-2],
@@ -79,7 +79,7 @@ def tiles_of(record: TvmRecord) -> Tiles:
     )
 
 
-def entities_of(workload: Workload, tiles: Tiles) -> tuple[Entity, ...]:
+def entities_of(workload: Workload, tiles: TileSizes) -> tuple[Entity, ...]:
     """The configuration of these tile sizes; each entity takes the candidate nearest to its size."""
     sizes: dict[str, tuple[int, ...]]
     if isinstance(workload, Convolution):
@@ -117,4 +117,4 @@ def _last(value: object) -> int:
     return cast("list[int]", value)[-1]
 
 
-__all__ = ["Convolution", "Product", "Tiles", "entities_of", "full_split", "tiles_of"]
+__all__ = ["Convolution", "MatrixProduct", "TileSizes", "entities_of", "full_split", "tiles_of"]

@@ -78,7 +78,7 @@ class Convolution:
 
 
 @dataclass(frozen=True)
-class Product:
+class MatrixProduct:
     """dense_pack.x86, `x[m, k] w[n, k]`, and batch_matmul.x86, whose operands may be transposed."""
 
     m: int
@@ -120,7 +120,7 @@ class Product:
         }
 
 
-Workload: TypeAlias = Convolution | Product
+Workload: TypeAlias = Convolution | MatrixProduct
 _TILES = ("tile_y", "tile_x", "tile_k")
 
 
@@ -215,17 +215,17 @@ def _convolution(record: TvmRecord) -> Convolution:
     )  # fmt: skip
 
 
-def _dense(record: TvmRecord) -> Product:
+def _dense(record: TvmRecord) -> MatrixProduct:
     (data, dtype), (weight, _) = map(_tensor, record.args[:2])
     if len(weight) == 3:  # packed already: N / b, K, b
         weight = [weight[0] * weight[2], weight[1]]
     (m, k), (n, depth) = data, weight
     if depth != k:
         raise ValueError("sizes that do not match")
-    return Product(m, n, k, dtype)
+    return MatrixProduct(m, n, k, dtype)
 
 
-def _batch_matmul(record: TvmRecord) -> Product:
+def _batch_matmul(record: TvmRecord) -> MatrixProduct:
     (first, dtype), (second, _) = map(_tensor, record.args[:2])
     transposed = [one for one in record.args[2:] if isinstance(one, bool)] or [False, True]
     (batch, *rest), (other, *others) = first, second
@@ -233,7 +233,7 @@ def _batch_matmul(record: TvmRecord) -> Product:
     n, depth = others if transposed[1] else reversed(others)
     if depth != k or other not in (1, batch):
         raise ValueError("sizes that do not match")
-    return Product(m, n, k, dtype, batch, transposed[0], transposed[1])
+    return MatrixProduct(m, n, k, dtype, batch, transposed[0], transposed[1])
 
 
 def _tensor(argument: Json) -> tuple[list[int], str]:

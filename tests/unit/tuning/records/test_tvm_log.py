@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from mlc.support.errors import UserError
 from mlc.tuning.records.tvm.log import Entity, TvmRecord, costs_of, parse_line, parse_log, pick_best
-from mlc.tuning.records.tvm.tiles import Tiles, entities_of, full_split, tiles_of
+from mlc.tuning.records.tvm.tiles import TileSizes, entities_of, full_split, tiles_of
 from mlc.tuning.records.tvm.workloads import (
     Convolution,
-    Product,
+    MatrixProduct,
     Workload,
     entities_at,
     index_of,
@@ -32,18 +32,18 @@ LINES = [line for line in LOG.read_text().splitlines() if not line.startswith("#
 CONV = Convolution(1, 64, 56, 56, 64, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), "float32")
 
 TILES = [
-    Tiles(rows=28, lanes=16, in_block=16),
-    Tiles(rows=14, lanes=32, in_block=8, unrolls_taps=True),
-    Tiles(rows=28, lanes=16, in_block=3),
-    Tiles(rows=7, lanes=8, in_block=8),
-    Tiles(rows=28, lanes=16, in_block=16),
-    Tiles(rows=14, lanes=16, in_block=16, image_rows=2),
-    Tiles(rows=28, lanes=16, in_block=16, unrolls_taps=True),
-    Tiles(rows=8, lanes=8, in_block=8),
-    Tiles(rows=8, lanes=32, row_part=4, column_part=8, depth=4, inner=8),
-    Tiles(rows=1, lanes=10, column_part=4),
-    Tiles(rows=8, lanes=8, depth=16),
-    Tiles(rows=16, lanes=32, depth=8),
+    TileSizes(rows=28, lanes=16, in_block=16),
+    TileSizes(rows=14, lanes=32, in_block=8, unrolls_taps=True),
+    TileSizes(rows=28, lanes=16, in_block=3),
+    TileSizes(rows=7, lanes=8, in_block=8),
+    TileSizes(rows=28, lanes=16, in_block=16),
+    TileSizes(rows=14, lanes=16, in_block=16, image_rows=2),
+    TileSizes(rows=28, lanes=16, in_block=16, unrolls_taps=True),
+    TileSizes(rows=8, lanes=8, in_block=8),
+    TileSizes(rows=8, lanes=32, row_part=4, column_part=8, depth=4, inner=8),
+    TileSizes(rows=1, lanes=10, column_part=4),
+    TileSizes(rows=8, lanes=8, depth=16),
+    TileSizes(rows=16, lanes=32, depth=8),
 ]
 """The tile sizes of the log's lines, the last one of which failed."""
 
@@ -119,12 +119,12 @@ WORKLOADS = st.one_of(
         st.booleans(),
     ),
     st.builds(
-        Product, st.integers(1, 64), st.integers(1, 96), st.integers(1, 96), st.just("float32"),
+        MatrixProduct, st.integers(1, 64), st.integers(1, 96), st.integers(1, 96), st.just("float32"),
         st.none(),
     ),
     st.builds(
-        Product, st.integers(1, 64), st.integers(1, 96), st.integers(1, 96), st.just("float32"), st.integers(1, 12),
-        st.booleans(), st.booleans(),
+        MatrixProduct, st.integers(1, 64), st.integers(1, 96), st.integers(1, 96), st.just("float32"),
+        st.integers(1, 12), st.booleans(), st.booleans(),
     ),
 )  # fmt: skip
 
@@ -187,4 +187,4 @@ def test_blocked_arguments_are_those_of_the_plain_layout() -> None:
     assert workload_of(blocked) == CONV
     packed: list[object] = [["TENSOR", [128, 768], "float32"], ["TENSOR", [24, 768, 32], "float32"], None, "float32"]
     dense = replace(parse_log(LOG.read_text())[8], args=packed)  # pyright: ignore[reportArgumentType] JSON
-    assert workload_of(dense) == Product(128, 768, 768, "float32")
+    assert workload_of(dense) == MatrixProduct(128, 768, 768, "float32")
