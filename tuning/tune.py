@@ -127,7 +127,7 @@ class _Session:
         self.start = start
         tasks = subject.tasks
         if plan.trials is None and plan.seconds is None:
-            plan = replace(plan, trials=TRIALS_A_TASK * len(tasks))
+            plan = replace(plan, trials=sum(min(TRIALS_A_TASK, task.space.size) for task in tasks))
         self.search = Search(tasks, database, farm, plan, watcher)
         self.confirmation = Confirmation(database, farm, plan.evaluation, plan.device)
         self.plan = plan
@@ -200,7 +200,7 @@ class _Session:
 def tasks_of(
     model: Tunable, target: TargetLike = "native", threads: int | None = None, **options: Any
 ) -> Sequence[Task]:
-    """The tasks that `tune` searches: a model's kernels, or one operator, whose schedules have a choice."""
+    """The tasks that `tune` searches: a model's kernels, or one operator."""
     name, count = str(Target.parse(target_text(target))), thread_count(threads)
     return _subject(model, name, count, _checked(options)).tasks
 
@@ -223,8 +223,7 @@ def _subject(model: Tunable, target: str, threads: int, options: dict[str, Any],
         tasks = extract_tasks(source, target=target, threads=threads, **options)
     if not any(task.space.size > 1 for task in tasks):
         raise UserError("expected a kernel whose schedule has a choice, but no strategy of these kernels has a knob")
-    wanted = [task for task in tasks if task.space.size > 1]
-    return _Subject(wanted, source, {**options, "target": target, "threads": threads, "cache": cache})
+    return _Subject(tasks, source, {**options, "target": target, "threads": threads, "cache": cache})
 
 
 def is_operator(model: object) -> bool:

@@ -55,12 +55,12 @@ def schedule_difference(task: Task, values: Values, candidate: CandidateMaker | 
 def candidate_costs(task: Task, module: ModuleOp) -> LoopCosts:
     """The costs of a candidate by the model, at the loops of its last pass before LLVM."""
     source = operator_source(module.clone())
-    passes = operator_passes(source.kernel, source.schedule, Options(task.target, threads=task.threads))
+    passes = operator_passes(source.kernel, source.schedule, Options(task.compiled_for, threads=task.threads))
     names = [one.name for one in passes]
     lowered = _module(source.ops)
     with collected_warnings():
         run_passes(lowered, make_context(), passes[: names.index(_LAST) + 1])
-    return loop_costs(lowered, Target.parse(task.target))
+    return loop_costs(lowered, Target.parse(task.compiled_for))
 
 
 def _named(tasks: Sequence[Task], kernel: str) -> Task:
