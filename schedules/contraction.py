@@ -24,6 +24,7 @@ from mlc.schedules.knobs import AUTO, BY_MODEL, SWITCH, blocks, sizes, switched
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.schedules.roles import Roles, roles_of
+from mlc.support.errors import UserError
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far
 from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block
 from mlc.targets.cost.thresholds import (
@@ -148,8 +149,19 @@ class ContractionSchedule:
             columns = self.s.choose("tile_columns", sizes(e[r.columns], columns, MOST_TILE_VECTORS), columns)
         elif e[r.lanes] > self.width and not r.dot:
             most = MOST_TILE_VECTORS * self.width
-            lanes = self.s.choose("tile_lanes", sizes(e[r.lanes], lanes, most, self.width), lanes)
-        return TileSize(rows, columns, min(lanes, e[r.lanes]), size.pixels)
+            packed = self._packed_vectors() * self.width  # a tile's lanes are parts of a packed block, or whole ones
+            tried = [n for n in sizes(e[r.lanes], lanes, most, self.width) if n % packed == 0 or packed % n == 0]
+            lanes = self.s.choose("tile_lanes", tried, lanes)
+        chosen = TileSize(rows, columns, min(lanes, e[r.lanes]), size.pixels)
+        if chosen != size and not r.dot:
+            self._expect_registers(chosen)
+        return chosen
+
+    def _expect_registers(self, size: TileSize) -> None:
+        """UserError where a tile that was given keeps more sums than there are registers."""
+        kept, most = size.rows * size.columns * ceil(size.lanes / self.width), self.target.vector_registers
+        if kept > most:
+            raise UserError(f"expected a tile of at most {most} vectors, the registers of the target, but got {kept}")
 
     def _side_by_side(self) -> int:
         """How many rows share a vector where the lanes alone leave the last one half empty: 24 channels, two pixels."""

@@ -73,7 +73,9 @@ class WinogradSchedule:
         best = self.work.best(self.target, self.threads)[1]
         if self.y.symbolic:
             return best
-        ways = {(0, 0) if one.whole else (one.rows, one.columns): one for one in self.work.blocks()}
+        ways: dict[tuple[int, ...], Block] = {
+            (0, 0) if one.whole else (one.rows, one.columns): one for one in self.work.blocks()
+        }
         return ways[self.s.choose("tiles", tuple(ways), (0, 0) if best.whole else (best.rows, best.columns))]
 
     def _register_tile(self, count: int, vectors: int, unit: int) -> tuple[int, int]:

@@ -85,6 +85,11 @@ class KnobOp(TextOp):
         return tuple(knob_value(one) for one in self.candidates)
 
     @property
+    def default_value(self) -> KnobValue:
+        """The default."""
+        return knob_value(self.default)
+
+    @property
     def value(self) -> KnobValue:
         """The value of the knob when the schedule is applied."""
         return knob_value(self.default if self.given is None else self.given)
