@@ -26,9 +26,7 @@ def conv2d() -> FuncOp:
         "padded",
     )
     c, u, v = te.reduce_axis(5, "c"), te.reduce_axis(3, "u"), te.reduce_axis(3, "v")
-    y = te.compute(
-        (7, 9, 11), lambda o, i, j: te.sum(padded[c, i + u, j + v] * w[o, c, u, v], axis=[c, u, v]), "conv"
-    )
+    y = te.compute((7, 9, 11), lambda o, i, j: te.sum(padded[c, i + u, j + v] * w[o, c, u, v], axis=[c, u, v]), "conv")
     return te.func("conv2d", [x, w], [y])
 
 
@@ -106,10 +104,14 @@ def gather() -> FuncOp:
 
 
 def guarded() -> FuncOp:
-    """A reduction that reads only where an index in memory says so: no other strategy accepts it."""
+    """A reduction over rows whose index in memory may lie outside of the tensor: no other strategy accepts it."""
     x, at = te.placeholder((12, 17), name="x"), te.placeholder((12, 8), name="at", dtype="int32")
     k = te.reduce_axis(8, "k")
-    y = te.compute((12, 17), lambda i, j: te.sum(te.if_then_else(at[i, k] < 2, x[i, j], 0.0), axis=k), "chosen")
+    y = te.compute(
+        (12, 17),
+        lambda i, j: te.sum(te.if_then_else((at[i, k] >= 0) & (at[i, k] < 3), x[at[i, k], j], 0.0), axis=k),
+        "chosen",
+    )
     return te.func("guarded", [x, at], [y])
 
 
