@@ -99,9 +99,16 @@ def task_of_kernel(func: te.FuncOp, options: Options, name: str, flops: int, wei
 
 
 def parts_of(func: te.FuncOp, target: Target, threads: int) -> list[Part]:
-    """A part for each strategy that accepts a kernel, the compiler's choice first; its knobs are those it asks for."""
+    """
+    A part for each strategy that accepts a kernel, the compiler's choice first; its knobs are those it asks for.
+
+    Strategies of the family "any" (generated sketches) are a part only where no other accepts the kernel: tuners draw
+    from all candidates alike, and a sketch has thousands of times as many as the strategies written by hand.
+    """
     parts: list[Part] = []
     for one in strategies():
+        if one.family == "any" and parts:
+            continue
         with given(None):
             schedule = one.schedule(KernelInfo(func), target, threads)
         if schedule is not None:

@@ -1,4 +1,4 @@
-"""The strategy of lowest priority: it takes every kernel without a scan, and is a part of every such kernel's space."""
+"""The strategy of lowest priority: it takes every kernel without a scan that no other strategy accepts."""
 
 from __future__ import annotations
 

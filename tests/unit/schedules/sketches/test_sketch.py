@@ -13,6 +13,7 @@ from mlc.schedules.selection import implementation_of, knobs_of, select_implemen
 from mlc.schedules.sketches.candidates import MOST_CANDIDATES, factor_lists
 from mlc.support.errors import UserError
 from mlc.targets.target import Target
+from mlc.tuning.extract import task_of
 
 TARGET = Target.parse("native")
 
@@ -55,6 +56,12 @@ def test_a_kernel_that_no_other_strategy_accepts_gets_a_sketch() -> None:
     assert first is not None
     assert first.strategy != "sketch"
     assert strategies()[-1].name == "sketch"
+
+
+def test_a_sketch_is_the_space_of_a_kernel_that_no_other_strategy_accepts() -> None:
+    parts = {name: [part.strategy for part in task_of(KERNELS[name]()).space.parts] for name in ("guarded", "dense")}
+    assert parts["guarded"] == ["sketch"]
+    assert "sketch" not in parts["dense"]
 
 
 def test_a_value_outside_of_the_candidates_is_refused() -> None:
