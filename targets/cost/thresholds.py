@@ -119,6 +119,19 @@ PADDING_WASTE = 0.25
 SHARED_VECTOR_COST = 1.12
 """What two pixels cost that share a vector, each with half a block of channels, to one that fills it. Source:
 EfficientNet-Lite0's convolutions of 24 and 40 channels on Zen 5."""
+PLANAR_COST = 1.1
+"""What a convolution of groups costs with pixels in the lanes, to one of full blocks of channels: a scalar of the
+weights for each row of a tile, rows of pictures of any alignment. Source: ShuffleNet's convolutions of 2 to 8 groups
+on Zen 5, which reach 80 to 95 % of the peak."""
+PLANAR_WINDOW_COST, BLOCKED_WINDOW_COST = 3.3, 2.0
+"""The same of a depthwise window, and of one in blocks of channels, which share loads. Source: windows of 3 x 3 on
+Zen 5, 30 and 50 % of the peak."""
+PLANAR_STRIDED_COST = 1.5
+"""What a step of 2 to 4 pixels between lanes multiplies both by: each vector takes as many loads. Source: stride 2 in
+ShuffleNet on Zen 5; steps of 3 and 4 not measured apart."""
+TRANSFORM_COST = 2.5
+"""Vector steps (half a cycle) of an element that moves between planes and blocks of channels. Source: pictures of 60 to
+240 channels on Zen 5."""
 OVERLAP = 0.75
 """Part of the smaller of computing and streaming that the larger one hides. Source: resnet50's convolutions."""
 WINOGRAD_GAIN = 0.9
