@@ -145,7 +145,9 @@ def markdown(entries: list[Entry]) -> str:
     return "\n".join([summary(entries), *lines, "", *(f"- {line}" for line in failures(entries))]) + "\n"
 
 
-def write(args: argparse.Namespace, results: dict[int, list[Entry]], facts: dict[str, object], quiet: bool = False) -> None:
+def write(
+    args: argparse.Namespace, results: dict[int, list[Entry]], facts: dict[str, object], quiet: bool = False
+) -> None:
     """Write the record as JSON, and as Markdown if that was asked for."""
     args.json.parent.mkdir(parents=True, exist_ok=True)
     record = facts | {f"threads={threads}": [one.facts() for one in some] for threads, some in results.items()}

@@ -37,6 +37,14 @@ def _shares_rows(kernel: KernelInfo, n: int) -> bool:
     return True
 
 
+def _slides(st: Stage, target: Target) -> bool:
+    """Whether a window slides along the last axis, which is long enough for lanes: those of a window are few."""
+    window, lanes = st.reduce[-1], st.num_spatial - 1
+    if lanes < 0 or (st.extents[lanes] < target.lanes("f32") // 2 and lanes not in st.symbolic):
+        return False
+    return any(e.uses(window) and e.uses(lanes) for r in st.reads for e in r.exprs)
+
+
 @strategy(family="reduction", priority=30)
 def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Stages that share their outer axes, with reductions along inner axes that are contiguous in what they read."""
@@ -47,6 +55,8 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
     if not _shares_rows(kernel, n) or len(kernel.outputs) != 1:
         return None
     if any(all(r.step(st.reduce[-1], st.ranges) not in (0, 1) for r in st.reads) for st in reducing):
+        return None
+    if any(_slides(st, target) for st in reducing):
         return None
     s = ScheduleBuilder(kernel.name)
     root = kernel.stages[-1]
