@@ -3,9 +3,9 @@ Measure mlc beside onnxruntime and OpenVINO over architectures of timm and torch
 
     python benchmarks/architectures.py [--seed 0] [--count 30] [--threads 1,2] [--only REGEX] [--quick] [--json FILE]
 
-The seed draws names and weights. Each model is exported by torch.export as ONNX, at a small picture where it allows one;
-those with more than --parameters millions of weights are drawn again. Times are taken as in benchmarks/kinds.py. A
-model that mlc cannot compile is listed with the compiler's message.
+The seed draws names and weights. Each model is exported by torch.export as ONNX, at a small picture where it allows
+one; those with more than --parameters millions of weights are drawn again. Times are taken as in benchmarks/kinds.py.
+A model that mlc cannot compile is listed with the compiler's message.
 """
 
 import argparse

@@ -27,7 +27,7 @@ class Entry:
     runs: list[Medians] = field(default_factory=list[Medians])
     ratio: Ratio | None = None
     error: float = 0.0
-    """Greatest difference from a peer's values over their greatest magnitude."""
+    """Greatest difference from the nearest peer's values over their greatest magnitude; a peer may round weights."""
     kernel: str = ""
     """The kernel that takes longest, its share of the time, its schedule."""
     of_peak: float = 0.0
@@ -61,7 +61,7 @@ def measure(name: str, sizes: str, path: Path, inputs: dict[str, Any], args: "Se
     if not runs:
         entry.reason = "no peer runs it"
         return entry
-    entry.error = max(_difference(a, b) for a, b in zip(ours, theirs, strict=True))
+    entry.error = min(max(map(_difference, ours, values)) for values in theirs)
     if not entry.error <= args.tolerance:
         entry.reason = f"values differ: {entry.error:.1e} of the greatest, but {args.tolerance:.0e} are allowed"
     entry.runs = runs_of({OURS: lambda: exe(inputs), **runs}, args.seconds, args.threads)
@@ -85,19 +85,19 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
 
 
-def _peers(entry: Entry, path: Path, inputs: dict[str, Any]) -> tuple[dict[str, Run], list[Any]]:
-    """The peers that run the model, and the values of the first of them."""
+def _peers(entry: Entry, path: Path, inputs: dict[str, Any]) -> tuple[dict[str, Run], list[list[Any]]]:
+    """The peers that run the model, and the values of each."""
     np.savez(path.parent / "inputs.npz", **inputs)
     job = Job(path.stem, path.parent, entry.threads, path, {})
     runs: dict[str, Run] = {}
-    values: list[Any] = []
+    values: list[list[Any]] = []
     for name in PEERS:
         if missing := CONTENDERS[name].missing:
             entry.left_out[name] = f"not installed: {', '.join(missing)}"
             continue
         try:
             run = CONTENDERS[name].load(job)
-            values = values or [np.array(one) for one in run()]
+            values.append([np.array(one) for one in run()])
             runs[name] = run
         except Exception as error:  # a peer's failure is a result
             entry.left_out[name] = first_line(error)

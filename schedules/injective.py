@@ -58,7 +58,7 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
 
 
 def turned_axis(st: Stage, target: Target) -> int | None:
-    """The axis before the last along which all reads that the last axis strides through are contiguous; None if none."""
+    """The axis along which all reads that the last axis strides through are contiguous; None if there is none."""
     last, width = len(st.extents) - 1, target.lanes("f32")
     if st.extents[last] < LEAST_LANES or last in st.symbolic:
         return None

@@ -16,7 +16,8 @@ def _rounded(net: Net, x: str, scale: float) -> str:
 def _bytes_weight(net: Net, *shape: int, fan: int) -> str:
     """A weight stored as bytes with a scale for each output (the first axis)."""
     w = net.weight(*shape, dtype=np.int8, low=-127, high=127)
-    return net.op("DequantizeLinear", w, net.weight(shape[0], low=0.007, high=0.009), net.const([0] * shape[0], np.int8), axis=0)  # fmt: skip
+    scales, zeros = net.weight(shape[0], low=0.007, high=0.009), net.const([0] * shape[0], np.int8)
+    return net.op("DequantizeLinear", w, scales, zeros, axis=0)
 
 
 def _qdq(name: str, kernel: int, channels: tuple[int, ...], sizes: tuple[int, int], depthwise: bool = False) -> None:
