@@ -1,4 +1,4 @@
-"""benchmarks/kinds.py: every kind builds, compiles and has onnxruntime's values at its smallest draw; how ratios count."""
+"""benchmarks/kinds.py: every kind compiles and has the values of onnxruntime at its smallest draw; how ratios count."""
 
 import sys
 from itertools import pairwise
