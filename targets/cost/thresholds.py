@@ -53,6 +53,8 @@ PAD_ROWS = 8
 """Rows of a padded picture, at most, that one masked tile copies. Not measured apart."""
 SLIDING_TAPS = 7
 """Taps of a sliding window that are unrolled: windows of models have up to 7."""
+WINDOW_TAPS = 16
+"""Taps of a pooling window along a row that are unrolled. Not measured apart."""
 SLIDING_UNROLLED = 28
 """Products of taps and channels of a group that are unrolled: 7 taps of 4 channels. Not measured apart."""
 CLIPPED_TAPS = 7
