@@ -25,6 +25,7 @@ _PUBLIC = {
     "interpret": "mlc.driver.compare.interpret:interpret",
     "quantize": "mlc.driver.quantize:quantize",
     "PassContext": "mlc.driver.pipeline.context:PassContext",
+    "tune": "mlc.tuning.tune:tune",
     "records": "mlc.tuning.records.context:records",
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",

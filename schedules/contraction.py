@@ -20,6 +20,7 @@ from mlc.dialects import sched
 from mlc.dialects.index import Div, tile
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.contraction_knobs import tuned_grid, tuned_tile
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.schedules.roles import Roles, roles_of
@@ -87,7 +88,7 @@ class ContractionSchedule:
         self.s = ScheduleBuilder(kernel.name)
         self.width = target.lanes("f32")
         self.pads = [p for p in kernel.producers(stage) if not p.is_reduction]
-        self.size = self.tile()
+        self.size = tuned_tile(self, self.tile())
         self.epilogue = [c for c in kernel.after(stage) if reads_pointwise(c, stage)]
 
     # --- sizes ---
@@ -122,7 +123,7 @@ class ContractionSchedule:
             if t.vectors >= per_lane:
                 return TileSize(t.rows, t.vectors // per_lane, lanes)
         vectors = ceil(lanes / self.width)
-        t = register_tile(rows, vectors, self.target, r.stride - 1, scalar_loads, self._packed_vectors(), least=least)
+        t = register_tile(rows, vectors, self.target, r.stride - 1, scalar_loads, self.packed_vectors(), least=least)
         wide = t.vectors * self.width
         if wide >= lanes:
             wide = lanes
@@ -175,7 +176,7 @@ class ContractionSchedule:
             return False
         return self.target.masked_memory and r.scalar.step(r.lanes, self.stage.ranges) == 1
 
-    def _packed_vectors(self) -> int:
+    def packed_vectors(self) -> int:
         """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""
         for t, _ in self.roles.vector.minor.terms:
             if isinstance(t, Div) and t.is_mod:
@@ -240,7 +241,10 @@ class ContractionSchedule:
         l_outer, l_inner = self._split(loops[r.lanes], st.extents[r.lanes], size.lanes)
         c_outer, c_inner = self._split_axis(loops, r.columns, size.columns)
         r_outer, r_inner = self._split_axis(loops, r.rows, size.rows)
-        grid = self.grid(outer_row, size.rows, self._count(r.columns, size.columns) * self._count(r.lanes, size.lanes))
+        column_tiles = self._count(r.columns, size.columns) * self._count(r.lanes, size.lanes)
+        grid = self.grid(outer_row, size.rows, column_tiles)
+        row_tiles = self._count(r.rows, size.rows) if outer_row is None else st.extents[outer_row]
+        grid = tuned_grid(self, grid, row_tiles, column_tiles)
         row_out, row_in = None, None
         if outer_row is not None:
             row_out, row_in = s.split(loops[outer_row], [None, grid.row_block])

@@ -25,6 +25,7 @@ from mlc.schedules.analysis import KernelInfo
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.externs import joined, parts_between_externs
 from mlc.schedules.kernel_key import kernel_hash
+from mlc.schedules.knobs import choosing
 from mlc.schedules.registry import strategies
 from mlc.support.records import in_force
 from mlc.support.registered.registrations import REGISTERED, note
@@ -113,7 +114,8 @@ def _on_record(func: te.FuncOp, kernel: KernelInfo, target: Target, threads: int
     if values is None:
         return None
     name = str(values.get("strategy", ""))
-    schedule = next((one.schedule(kernel, target, threads) for one in strategies() if one.name == name), None)
+    with choosing({knob: value for knob, value in values.items() if knob != "strategy"}):
+        schedule = next((one.schedule(kernel, target, threads) for one in strategies() if one.name == name), None)
     return None if schedule is None else Implementation(name, schedule)
 
 

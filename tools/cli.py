@@ -3,6 +3,7 @@ mlc: compile, run, measure and check models from the command line.
 
     mlc compile model.onnx -o model.so      mlc run model.onnx --input x=x.npy --output-dir out/
     mlc bench model.onnx                    mlc check model.onnx        mlc inspect model.onnx
+    mlc tune model.onnx --records r.db      mlc compile model.onnx --records r.db
     mlc new pass my-pass                    a project of your own, with tests
     mlc run-ir kernels.mlir --random 0      mlc diff a.onnx b.onnx
 
@@ -43,6 +44,7 @@ COMMANDS = {
     "compile": ("mlc.tools.commands.compile", "compile a model to a C library, a directory, or the IR of a level"),
     "package": ("mlc.tools.commands.package", "write a compiled model as a directory that builds with make or CMake"),
     "run": ("mlc.tools.commands.run", "run a model on arrays from .npy files"),
+    "tune": ("mlc.tools.commands.tune", "search for faster schedules of a model's kernels, and keep them on record"),
     "bench": ("mlc.tools.commands.bench", "measure a model's latency, and onnxruntime's for comparison"),
     "check": ("mlc.tools.commands.check", "list all errors and unsupported operations of a model"),
     "bisect": ("mlc.tools.commands.bisect", "find the pass, the rewrite and the op that make a model wrong"),
