@@ -54,7 +54,12 @@ class Prediction:
     def part(self, rows: Ints) -> Prediction:
         """The prediction of some of the candidates."""
         return Prediction(
-            self.ridge, self.costs[rows], self.variances[rows], self.features[rows], self.means[rows], self.solved[:, rows]
+            self.ridge,
+            self.costs[rows],
+            self.variances[rows],
+            self.features[rows],
+            self.means[rows],
+            self.solved[:, rows],
         )
 
     def measure(self, row: int) -> None:

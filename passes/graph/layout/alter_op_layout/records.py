@@ -5,9 +5,9 @@ A record's question is the function's text in front of this pass; its values are
 
     strategy = "layouts", in_blocks = (16, 8, ..), out_blocks = (16, 32, ..)
 
-with a number for each site in order: channels in a block of the picture (0 for a dense layer) and of the result, the
-packed width of a dense layer's weight. 0 leaves the block to the pass. The weights are packed in these blocks by
-transforms of constants, which graph-fold-constant computes.
+with a number for each site in order: channels in a block of the picture (0 for a dense layer) and of the result (a
+depthwise convolution has one block), or the packed width of a dense layer's weight. 0 leaves it to the pass. The
+weights are packed in these blocks by transforms of constants, which graph-fold-constant computes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class BlocksOnRecord:
 
 
 def sites_of(function: FuncOp) -> list[Conv2dOp | DenseOp]:
-    """The ops whose blocks a record says: f32 convolutions without groups and dense layers, of constant weights."""
+    """The ops whose blocks a record says: plain and depthwise convolutions, dense layers; f32, constant weights."""
     return [op for block in outer_blocks(function) for op in block.ops if _is_site(op)]  # pyright: ignore[reportReturnType] `_is_site` says so
 
 
@@ -63,8 +63,9 @@ def _is_site(op: Operation) -> bool:
     if isinstance(op, DenseOp):
         return op.kernel_layout == "OI"
     picture, weight = (shape_of(operand.type) for operand in op.operands)
-    plain = op.groups == 1 and op.data_layout == "NCHW" and op.kernel_layout == "OIHW"
-    return plain and all(isinstance(size, int) for size in (picture[1], *weight[:2]))
+    dense_or_depthwise = op.groups == 1 or (weight[1] == 1 and op.groups == picture[1] == weight[0])
+    plain = op.data_layout == "NCHW" and op.kernel_layout == "OIHW"
+    return plain and dense_or_depthwise and all(isinstance(size, int) for size in (picture[1], *weight[:2]))
 
 
 def layouts_hash(function: FuncOp) -> str:

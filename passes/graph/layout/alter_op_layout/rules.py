@@ -88,15 +88,15 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
         return None
     if not is_constant(w):
         return None
+    known = v.recorded.at(op)
     if op.groups == 1:
-        known = v.recorded.at(op)
         inner = known.inner or near_block(channels, block, v.native(x))
         outer = known.outer or channel_block(outputs, block)
         if (count := words(x, w, 0)) > 1 and inner < block:
             inner = padded(inner, count)
         kernel = kernel_name(inner, outer, words(x, w, inner))
     elif inputs == 1 and op.groups == channels == outputs:
-        inner = outer = channel_block(channels, block)
+        inner = outer = known.outer or channel_block(channels, block)
         word = words(x, w, 0) if op.dilation[1] == 1 and op.out_dtype == "int32" else 1
         kernel = kernel_name(0, outer) + (f"{word}w" if word > 1 else "")
     elif (side := groups_in_block(inputs, outputs // op.groups, op.groups, block)) > 1:
