@@ -16,7 +16,7 @@ from mlc.tuning.records.tvm.tasks import record_of_task, task_of_record
 from mlc.tuning.records.tvm.tiles import tiles_of
 from tests.helpers.tuning_records import SPACE, ran, some_task
 
-LOG = Path(__file__).parents[3] / "data" / "tuning" / "tvm_x86.log"
+LOG = Path(__file__).parents[4] / "examples" / "records" / "tvm_x86.log"
 RECORDS = parse_log(LOG.read_text())
 TARGET = "x86-64-v4"
 """The vectors of the log's skylake-avx512, whatever machine the test runs on."""
