@@ -91,13 +91,15 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
         return None
     if computes_in_planes(op, v, block):
         return planar_convolution(op, v)
+    known = v.recorded.at(op)
     if op.groups == 1:
-        inner, outer = near_block(channels, block, v.native(x)), channel_block(outputs, block)
+        inner = known.inner or near_block(channels, block, v.native(x))
+        outer = known.outer or channel_block(outputs, block)
         if (count := words(x, w, 0)) > 1 and inner < block:
             inner = padded(inner, count)
         kernel = kernel_name(inner, outer, words(x, w, inner))
     elif inputs == 1 and op.groups == channels == outputs:
-        inner = outer = channel_block(channels, block)
+        inner = outer = known.outer or channel_block(channels, block)
         word = words(x, w, 0) if op.dilation[1] == 1 and op.out_dtype == "int32" else 1
         kernel = kernel_name(0, outer) + (f"{word}w" if word > 1 else "")
     elif (side := groups_in_block(inputs, outputs // op.groups, op.groups, block)) > 1:
@@ -141,7 +143,7 @@ def dense(op: DenseOp, v: Versions, block: int) -> Result:
     if op.kernel_layout != "OI" or units is None or units < 2 or not is_constant(w):
         return None
     wide = 2 * block
-    size = wide if not wasteful(units, wide) else unit_block(units, block)
+    size = v.recorded.at(op).outer or (wide if not wasteful(units, wide) else unit_block(units, block))
     word = words(x, w, shape_of(x.type)[-1])
     name = f"OI{size}o" if word == 1 else f"OI{size}o{word}i"
     weight = v.make(LayoutTransformOp, w, src="OI", dst=name)
