@@ -138,9 +138,7 @@ def _access(
         whole = axes.spans(op.map.data, op.indices, [*fixed[:at], everything[at], *fixed[at + 1 :]])
         steps.append(sum((span - 1) * prod(shape[n + 1 :]) for n, span in enumerate(alone)))
         uses.append(any(span > 1 for span in whole))
-    return Access(
-        op.buffer, isinstance(op, loop.StoreOp), _bytes(kind), shape, spans, tuple(uses), tuple(steps)
-    )
+    return Access(op.buffer, isinstance(op, loop.StoreOp), _bytes(kind), shape, spans, tuple(uses), tuple(steps))
 
 
 def _bytes(kind: MemRefType[Attribute]) -> int:
