@@ -53,6 +53,11 @@ class Estimates:
                 result[at] = self._finite(self.lowered[index][0])
         return result
 
+    def loops_of(self, indices: Sequence[int]) -> Floats:
+        """The features of the loops of candidates that were lowered; those of refused ones are 0."""
+        rows = [self.lowered[index] for index in indices]
+        return np.array([row if np.isfinite(row[0]) else np.zeros_like(row) for row in rows])
+
     def guess(self, digits: Ints) -> Floats:
         """The estimates of candidates by their knobs alone: ridge regression on the products of features."""
         if self._fitted < len(self.lowered):

@@ -153,7 +153,7 @@ class _Axes:
         self._numbers = {one.iv: at for at, one in enumerate(loops)}
         self._arguments = list(block.args)
         self._bindings = block.bindings.data
-        self._blocks = {argument: at for at, argument in enumerate(block.body.block.args)}
+        self._blocks: dict[SSAValue, int] = {argument: at for at, argument in enumerate(block.body.block.args)}
         for region in block.regions[:1]:
             if region.blocks:
                 self._blocks |= {argument: at for at, argument in enumerate(region.block.args)}

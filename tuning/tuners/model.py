@@ -128,8 +128,9 @@ class ModelTuner(BaseTuner):
         pool = self._search(self._scores, max(_POOL, 4 * count))
         if self.estimates is not None:
             self.estimates.lower([i for i in pool if i not in self.estimates.lowered][: LOWERED_EACH * count])
-            pool = [index for index in pool if not self.estimates.is_refused(index)] or pool
-        prediction = self.model.predict(self.encoding.of(pool), self._means_of(pool))
+            lowered = [index for index in pool if index in self.estimates.lowered]
+            pool = [index for index in lowered if not self.estimates.is_refused(index)] or lowered
+        prediction = self.model.predict(self.encoding.of(pool), self._means_of(pool), self._loops_of(pool))
         chosen: list[int] = []
         while len(chosen) < count:
             if self.random.random() < EPSILON or len(chosen) >= len(pool):
@@ -148,11 +149,15 @@ class ModelTuner(BaseTuner):
             indices = list(self._seconds)
             if self.estimates is not None:
                 self.estimates.lower([index for index in indices if index not in self.estimates.lowered])
-            self.model.fit(self.encoding.of(indices), list(self._seconds.values()), self._means_of(indices))
+            seconds, features = list(self._seconds.values()), self.encoding.of(indices)
+            self.model.fit(features, seconds, self._means_of(indices), self._loops_of(indices))
             self._fitted = len(indices)
 
     def _means_of(self, indices: Sequence[int]) -> Floats | None:
         return None if self.estimates is None else self.estimates.of(indices)[:, None]
+
+    def _loops_of(self, indices: Sequence[int]) -> Floats | None:
+        return None if self.estimates is None else self.estimates.loops_of(indices)
 
     def _scores(self, digits: Ints) -> Floats:
         means = None if self.estimates is None else self.estimates.guess(digits)[:, None]

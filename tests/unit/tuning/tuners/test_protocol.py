@@ -11,7 +11,7 @@ from mlc.support.errors import UserError
 from mlc.tuning.space import Knob, Part, Space
 from mlc.tuning.tuners.protocol import make_tuner
 
-KINDS = ["grid", "random", "ga", "model"]
+KINDS = ["grid", "random", "ga", "model", "evolution"]
 
 knobs = st.integers(1, 4).flatmap(
     lambda count: st.integers(0, count - 1).map(lambda default: (tuple(range(count)), default))
