@@ -1,7 +1,8 @@
 """
 The model-based tuner: learn what candidates cost from those measured, measure those that promise most.
 
-    first batch      the default; candidates of the best estimates, or such as cover the values of every knob evenly
+    first batch      the default; candidates that other tasks' records or the analytic model promise most of, else such
+                     as cover the values of every knob evenly
     each next one    fit the cost model; score all candidates, or those that simulated annealing meets in a large space;
                      lower the best ones, and score these again by their loops; pick the best score, count it as
                      measured, and so on: a batch is never twice the same idea
@@ -26,6 +27,7 @@ from mlc.tuning.tuners.cost_model import CostModel
 from mlc.tuning.tuners.encoding import Encoding, Floats, Ints
 from mlc.tuning.tuners.estimates import Estimates, Features
 from mlc.tuning.tuners.protocol import History
+from mlc.tuning.tuners.transfer import Lesson
 
 FIRST = 12
 """Candidates that are measured before the model is asked, the default among them."""
@@ -58,6 +60,7 @@ class ModelTuner(BaseTuner):
         self._numbers = np.random.default_rng(seed)
         self.encoding = Encoding(self.space)
         self.estimates = Estimates(self.encoding, features) if features is not None else None
+        self.lesson = Lesson(self.encoding, history)
         self.model = CostModel(self.encoding, seed, trees)
         self.annealer = Annealer(self.encoding.genes, self._numbers)
         self._seconds: dict[int, float] = {}
@@ -81,13 +84,19 @@ class ModelTuner(BaseTuner):
 
     def _first(self, count: int) -> list[int]:
         """Candidates before anything is known: by the analytic model where there is one."""
+        taught = self._taught(count - count // 2) if self.lesson else []
         if self.estimates is None:
-            return self._cover(count)
+            return taught + self._cover(count - len(taught), taught)
         if not self.estimates.lowered:
             self.estimates.lower(self._cover(min(LOWERED_FIRST // 2, self.space.size - len(self.given))))
             self.estimates.lower(self._by_estimate(LOWERED_FIRST // 2))
-        best = [index for index in self.estimates.best() if index not in self.given][:count]
-        return best + self._cover(count - len(best))
+        best = [index for index in self.estimates.best() if index not in self.given and index not in taught]
+        best = [*taught, *best[: count - len(taught)]]
+        return best + self._cover(count - len(best), best)
+
+    def _taught(self, count: int) -> list[int]:
+        """Candidates that other tasks' records promise most of."""
+        return self._search(lambda digits: -self.lesson.expect(self.encoding.features(digits)), count)[:count]
 
     def _by_estimate(self, count: int) -> list[int]:
         """Candidates that were not lowered, of the best estimates."""
@@ -96,15 +105,15 @@ class ModelTuner(BaseTuner):
         pool = self._search(lambda digits: -estimates.guess(digits), count + len(estimates.lowered))
         return [index for index in pool if index not in estimates.lowered][:count]
 
-    def _cover(self, count: int) -> list[int]:
-        """Candidates in which the values of each knob come evenly often."""
+    def _cover(self, count: int, others: Sequence[int] = ()) -> list[int]:
+        """Candidates beside the others in which the values of each knob come evenly often."""
         dims = self.encoding.genes.dims
         columns = [[value for _ in range(-(-count // size)) for value in self._shuffled(size)] for size in dims]
         chosen: list[int] = []
         for row in range(count):
             index = self.encoding.genes.index([column[row] for column in columns])
-            if index in self.given or index in chosen:
-                index = self._random(chosen)
+            if index in self.given or index in chosen or index in others:
+                index = self._random([*chosen, *others])
             chosen.append(index)
         return chosen
 
@@ -154,14 +163,22 @@ class ModelTuner(BaseTuner):
             self._fitted = len(indices)
 
     def _means_of(self, indices: Sequence[int]) -> Floats | None:
-        return None if self.estimates is None else self.estimates.of(indices)[:, None]
+        """What other tasks and the analytic model expect of candidates: linear features of the cost model."""
+        estimates = None if self.estimates is None else self.estimates.of(indices)
+        return self._columns(estimates, self.encoding.of(indices))
+
+    def _columns(self, estimates: Floats | None, features: Floats) -> Floats | None:
+        lesson = self.lesson.expect(features) if self.lesson else None
+        columns = [column for column in (estimates, lesson) if column is not None]
+        return np.stack(columns, axis=1) if columns else None
 
     def _loops_of(self, indices: Sequence[int]) -> Floats | None:
         return None if self.estimates is None else self.estimates.loops_of(indices)
 
     def _scores(self, digits: Ints) -> Floats:
-        means = None if self.estimates is None else self.estimates.guess(digits)[:, None]
-        prediction = self.model.predict(self.encoding.features(digits), means)
+        features = self.encoding.features(digits)
+        estimates = None if self.estimates is None else self.estimates.guess(digits)
+        prediction = self.model.predict(features, self._columns(estimates, features))
         return CURIOSITY * prediction.deviations - prediction.costs
 
     def _search(self, scores: Scores, count: int) -> list[int]:
