@@ -94,10 +94,7 @@ def _pack(s: Schedule, block: Any, values: Values, panel: Any) -> None:
         s.compute_at(copy, panel)
         s.vectorize(s.loops(copy)[-1])
         return
-    if len(s.loops(copy)) == 2:
-        s.transform_layout(copy, lambda k, j: [j // size, k, j % size])
-    else:
-        s.transform_layout(copy, lambda r, s, c, f: [f // size, r, s, c, f % size])
+    s.transform_layout(copy, lambda k, j: [j // size, k, j % size])
     _, lanes = s.split(s.loops(copy)[-1], [None, size])
     s.vectorize(lanes)
 
@@ -110,10 +107,8 @@ def _check_tile(rows: int, columns: int) -> None:
 # --- convolutions, channels last: y[i, j, f] = sum over r, s, c of x[i', j', c] w[r, s, c, f] ---
 
 
-def conv(
-    channels: int, filters: int, size: int, window: int, stride: int = 1, unroll: tuple[int, ...] = (1, 4)
-) -> Case:
-    """A convolution (HWC, HWIO), its input padded already, to a picture of size x size."""
+def conv(channels: int, filters: int, size: int, window: int, stride: int = 1) -> Case:
+    """A convolution (HWC, HWIO), its input padded already, to a picture of size x size: tiles of pixels and filters."""
     width = (size - 1) * stride + window
     x = te.placeholder((width, width, channels), name="x")
     w = te.placeholder((window, window, channels, filters), name="w")
@@ -123,38 +118,35 @@ def conv(
         lambda i, j, f: te.sum(x[i * stride + r, j * stride + s, c] * w[r, s, c, f], axis=(r, s, c)),
         name="y",
     )
-    tiles = tuple(n for n in (1, 2, 4, 6, 7, 8, 14) if n <= size)
+    tiles = tuple(n for n in (1, 2, 3, 4, 5, 6, 7, 8, 10, 14) if n <= size)
     knobs = (
         Knob("tile_rows", tiles, max(n for n in tiles if n <= 7)),
-        Knob("tile_columns", tuple(n for n in (8, 16, 32, 48, 64) if n <= filters), 32),
-        Knob("vector", ("tile", "lanes"), "tile"),
-        Knob("unroll", unroll, 1),
-        Knob("pack", ("none", "whole"), "none"),
-        Knob("order", ("ijk", "jik", "kij", "jki"), "ijk"),
-        Knob("reduce_order", ("rsc", "crs") if window > 1 else ("rsc",), "rsc"),
+        Knob("tile_columns", tuple(n for n in (8, 16, 24, 32, 48, 64, 96) if n <= filters), 32),
+        Knob("vector", ("tile", "columns", "rows"), "tile"),
+        Knob("order", _ORDERS, "ijk"),
+        Knob("reduce_order", ("rsc", "crs"), "rsc"),
     )
     func, flops = te.func("conv", [x, w], [y]), 2 * channels * filters * size * size * window * window
     return Case(func, Space((Part("conv", knobs),)), flops, _conv_schedule)
 
 
 def _conv_schedule(s: Schedule, values: Values) -> None:
-    _check_tile(int(values["tile_rows"]), int(values["tile_columns"]))
+    if values["vector"] == "tile":
+        _check_tile(int(values["tile_rows"]), int(values["tile_columns"]))
     i, p, f, *taps = s.loops(s["y"])
     p_out, p_in = s.split(p, [None, values["tile_rows"]])
     f_out, f_in = s.split(f, [None, values["tile_columns"]])
-    c_out, c_in = s.split(taps[2], [None, values["unroll"]])
-    reduce = {"r": taps[0], "s": taps[1], "c": c_out}
-    first, *rest = (reduce[name] for name in str(values["reduce_order"]))
+    first, *rest = (taps["rsc".index(name)] for name in str(values["reduce_order"]))
     loops = {"i": [i], "j": [f_out], "k": [first]}
     order = [loop for name in str(values["order"]) for loop in loops[name]]
     at = order.index(first)
     order = [*order, p_out, *rest] if at < 2 else [*order[:at], p_out, first, *rest]
-    s.reorder(*order, c_in, p_in, f_in)
-    _pack(s, s["y"], values, f_out)
+    tile = [f_in, p_in] if values["vector"] == "rows" else [p_in, f_in]
+    s.reorder(*order, *tile)
     init, _ = s.decompose_reduction(s["y"], first)
-    s.vectorize(*([p_in, f_in] if values["vector"] == "tile" else [f_in]))
-    s.unroll(c_in)
-    s.vectorize(*s.loops(init)[-2:] if values["vector"] == "tile" else s.loops(init)[-1:])
+    vectors = 2 if values["vector"] == "tile" else 1
+    s.vectorize(*tile[-vectors:])
+    s.vectorize(*s.loops(init)[-vectors:])
 
 
 CASES: dict[str, Callable[[], Case]] = {
@@ -163,11 +155,10 @@ CASES: dict[str, Callable[[], Case]] = {
     "dense_49x384x256": lambda: dense(49, 384, 256, (1,)),
     "dense_196x256x64": lambda: dense(196, 256, 64, (1,)),
     "dense_32x768x256": lambda: dense(32, 768, 256, (1,)),
-    "conv_128x192x7x3": lambda: conv(128, 192, 7, 3),
-    "conv_64x128x14x3": lambda: conv(64, 128, 14, 3, 1, (1,)),
-    "conv_64x128x14x3s2": lambda: conv(64, 128, 14, 3, 2, (1,)),
-    "conv_32x64x28x3": lambda: conv(32, 64, 28, 3, 1, (1,)),
-    "conv_24x96x20x5": lambda: conv(24, 96, 20, 5, 1, (1,)),
+    "conv_192x128x7x3": lambda: conv(192, 128, 7, 3),
+    "conv_96x128x10x3s2": lambda: conv(96, 128, 10, 3, 2),
+    "conv_64x128x14x3": lambda: conv(64, 128, 14, 3),
+    "conv_48x96x10x5": lambda: conv(48, 96, 10, 5),
 }
 
 

@@ -38,8 +38,9 @@ def tiled(rows: int, columns: int, order: str = "ijk") -> Any:
     j_out, j_in = s.split(j, [None, columns])
     loops = {"i": i_out, "j": j_out, "k": k}
     s.reorder(*(loops[name] for name in order), i_in, j_in)
-    s.decompose_reduction(s["C"], k)
+    init, _ = s.decompose_reduction(s["C"], k)
     s.vectorize(i_in, j_in)
+    s.vectorize(*s.loops(init)[-2:])
     return s
 
 
