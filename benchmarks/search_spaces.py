@@ -2,15 +2,17 @@
 Spaces of schedules that are searched exhaustively: what tests and benchmarks of tuners search in.
 
     python benchmarks/search_spaces.py measure FOLDER [NAME ...]    # e.g. tests/data/tuning; minutes a space
+    python benchmarks/search_spaces.py features FOLDER [NAME ...]   # again, after a change of the features
     python benchmarks/search_spaces.py list
 
 `measure` builds every candidate of a space for one thread of this machine, checks its output, and times all of them in
 turns, `_ROUNDS` times: the least time of a candidate counts, since what disturbs a measurement only ever adds to it.
 Each space becomes FOLDER/NAME.npz: `space` (JSON), `seconds` (float32, infinite where the schedule is refused),
-`flops`, `machine`.
+`flops`, `machine`, `features` (float16, `loop_features` of each candidate).
 """
 
 import argparse
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +27,7 @@ from mlc import te
 from mlc.support.errors import UserError
 from mlc.targets.target import Target
 from mlc.tuning.space import Knob, Part, Space, Values
+from mlc.tuning.tuners.loop_features import NAMES, loop_features
 
 _ROUNDS = 12
 _BLOCK_SECONDS = 0.0012
@@ -227,6 +230,17 @@ def _save(path: Path, case: Case, seconds: np.ndarray) -> None:
     np.savez_compressed(path, space=json.dumps(parts), seconds=seconds, flops=case.flops, machine=machine)
 
 
+def _add_features(path: Path, case: Case) -> None:
+    """Put the features of all candidates beside their times; refused ones have an infinite estimate."""
+    target = Target.parse("native")
+    rows = np.full((case.space.size, len(NAMES)), np.inf, np.float16)
+    for index in range(case.space.size):
+        with contextlib.suppress(UserError):
+            rows[index] = loop_features(scheduled(case, index).lowered(), target)
+    old = np.load(path)
+    np.savez_compressed(path, **{name: old[name] for name in old.files if name != "features"}, features=rows)
+
+
 def _measure_all(folder: Path, names: list[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -234,6 +248,7 @@ def _measure_all(folder: Path, names: list[str]) -> None:
         print(f"{name}: {case.space.size} candidates", flush=True)
         seconds = measure(case)
         _save(folder / f"{name}.npz", case, seconds)
+        _add_features(folder / f"{name}.npz", case)
         best, near = seconds.min(), int((seconds <= seconds.min() / 0.95).sum())
         default = seconds[case.space.index_of(case.space.default)]
         print(
@@ -246,7 +261,7 @@ def _measure_all(folder: Path, names: list[str]) -> None:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["measure", "list"])
+    parser.add_argument("command", choices=["measure", "features", "list"])
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
@@ -254,6 +269,10 @@ def main() -> None:
         print("\n".join(f"{name}: {case().space.size} candidates" for name, case in CASES.items()))
     elif args.folder is None:
         parser.error("expected a folder to write into")
+    elif args.command == "features":
+        for path in sorted(args.folder.glob("*.npz")):
+            if path.stem in (args.names or CASES):
+                _add_features(path, CASES[path.stem]())
     else:
         _measure_all(args.folder, args.names or list(CASES))
 

@@ -82,7 +82,7 @@ def test_estimates_prefer_tiles_that_stay_in_registers() -> None:
 
     good = cost(tiled(6, 64))
     assert cost(tiled(1, 8)) > 3 * good
-    assert cost(tiled(6, 64, "kij")) > 2 * good
+    assert cost(tiled(6, 64, "kij")) > 1.5 * good
     assert cost(tiled(24, 64)) > 1.5 * good
     peak = ROWS * COLUMNS * DEPTH / TARGET.lanes("f32") / TARGET.core.fmas_per_cycle
     assert peak <= good < 2 * peak
