@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -31,8 +31,11 @@ from mlc.tuning.tuners.loop_features import NAMES, loop_features
 
 _ROUNDS = 12
 _BLOCK_SECONDS = 0.0012
-_SLOW = 4.0  # times the fastest of the first round: such candidates are not timed again
+_SLOW = 4.0  # times the fastest after the first rounds: such candidates are not timed again
+_FIRST_ROUNDS = 4
+_LEAST_CALLS = 3  # in a block, so that one interruption does not decide
 
+Rows: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float16]]"
 Schedule = Any  # the methods of mlc.Schedule are made at run time
 
 
@@ -178,12 +181,14 @@ def _arrays(case: Case, operator: Any) -> tuple[list[np.ndarray], np.ndarray]:
     return inputs, np.empty(operator.outputs[0].shape, np.float32)
 
 
-def _built(case: Case) -> Iterator[tuple[int, Any]]:
-    """Each candidate that is accepted, built, with its number; its output is checked against the first one's."""
-    inputs, expected = None, None
+def _built(case: Case, features: Rows) -> Iterator[tuple[int, Any]]:
+    """Each candidate that is accepted, built, with its number; its output is checked; its features are filled in."""
+    inputs, expected, target = None, None, Target.parse("native")
     for index in range(case.space.size):
         try:
-            operator = mlc.build(scheduled(case, index), threads=1)
+            schedule = scheduled(case, index)
+            features[index] = loop_features(schedule.lowered(), target)
+            operator = mlc.build(schedule, threads=1)
         except UserError as error:
             print(f"  {index}: {error}", flush=True)
             continue
@@ -197,43 +202,50 @@ def _built(case: Case) -> Iterator[tuple[int, Any]]:
 
 def _block(operator: Any, inputs: list[np.ndarray], out: np.ndarray) -> float:
     """The least seconds of a call in a block of calls."""
-    end, least = time.perf_counter() + _BLOCK_SECONDS, float("inf")
+    end, least, calls = time.perf_counter() + _BLOCK_SECONDS, float("inf"), 0
     operator(*inputs, out=out)
     while True:
+        calls += 1
         start = time.perf_counter()
         operator(*inputs, out=out)
         now = time.perf_counter()
         least = min(least, now - start)
-        if now > end:
+        if now > end and calls >= _LEAST_CALLS:
             return least
 
 
-def measure(case: Case) -> np.ndarray:
-    """The seconds of each candidate: the least of `_ROUNDS` blocks in turns; infinite where it is refused."""
-    seconds = np.full(case.space.size, np.inf)
-    operators = dict(_built(case))
+def measure(case: Case) -> tuple[np.ndarray, Rows]:
+    """The seconds of each candidate, the least of `_ROUNDS` blocks in turns, infinite if refused; the features."""
+    seconds, features = np.full(case.space.size, np.inf), _no_features(case)
+    operators = dict(_built(case, features))
     inputs, out = _arrays(case, next(iter(operators.values())))
-    for _ in range(_ROUNDS):
-        limit = _SLOW * seconds.min()
+    for turn in range(_ROUNDS):
+        limit = _SLOW * seconds.min() if turn >= _FIRST_ROUNDS else np.inf
         for index, operator in operators.items():
-            if seconds[index] <= limit or np.isinf(seconds[index]):
+            if seconds[index] <= limit:
                 seconds[index] = min(seconds[index], _block(operator, inputs, out))
-    return seconds.astype(np.float32)
+    return seconds.astype(np.float32), features
 
 
-def _save(path: Path, case: Case, seconds: np.ndarray) -> None:
+def _no_features(case: Case) -> Rows:
+    return np.full((case.space.size, len(NAMES)), np.inf, np.float16)
+
+
+def _save(path: Path, case: Case, seconds: np.ndarray, features: Rows) -> None:
     parts = [
         {"strategy": part.strategy, "knobs": [[k.name, k.candidates, k.default] for k in part.knobs]}
         for part in case.space.parts
     ]
     machine = f"{Target.parse('native').cpu}, 1 thread"
-    np.savez_compressed(path, space=json.dumps(parts), seconds=seconds, flops=case.flops, machine=machine)
+    np.savez_compressed(
+        path, space=json.dumps(parts), seconds=seconds, flops=case.flops, machine=machine, features=features
+    )
 
 
 def _add_features(path: Path, case: Case) -> None:
     """Put the features of all candidates beside their times; refused ones have an infinite estimate."""
     target = Target.parse("native")
-    rows = np.full((case.space.size, len(NAMES)), np.inf, np.float16)
+    rows = _no_features(case)
     for index in range(case.space.size):
         with contextlib.suppress(UserError):
             rows[index] = loop_features(scheduled(case, index).lowered(), target)
@@ -246,9 +258,8 @@ def _measure_all(folder: Path, names: list[str]) -> None:
     for name in names:
         start, case = time.time(), CASES[name]()
         print(f"{name}: {case.space.size} candidates", flush=True)
-        seconds = measure(case)
-        _save(folder / f"{name}.npz", case, seconds)
-        _add_features(folder / f"{name}.npz", case)
+        seconds, features = measure(case)
+        _save(folder / f"{name}.npz", case, seconds, features)
         best, near = seconds.min(), int((seconds <= seconds.min() / 0.95).sum())
         default = seconds[case.space.index_of(case.space.default)]
         print(

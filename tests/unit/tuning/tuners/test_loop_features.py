@@ -61,8 +61,9 @@ def test_what_loops_touch() -> None:
     assert a.bytes(3) == 6 * 64  # a line in each of six rows
     # The whole working set is loaded once where it fits; with room for a panel, B comes again for each block of rows.
     assert one.moved(1e9) == 4 * (ROWS * DEPTH + DEPTH * COLUMNS + ROWS * COLUMNS)
-    # A cache that holds one step of the tile (A: 6 lines, B: 2 lines, C: 6 x 2 lines) fetches it each time.
-    assert one.moved(20 * 64) == 8 * 4 * 64 * 20 * 64
+    # A cache that holds one step of the tile (A: 6 lines, B: 2 lines, C: 6 x 2 lines) streams through the reduction:
+    # each tile takes six rows of A, a panel of B and itself once.
+    assert one.moved(20 * 64) == 8 * 4 * 4 * (6 * DEPTH + DEPTH * 32 + 6 * 32)
 
 
 def test_the_register_tile() -> None:
