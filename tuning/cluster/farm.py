@@ -143,7 +143,7 @@ class ClusterFarm:
 
     def _key(self, device: str | None) -> str:
         """The key that was asked for, or the only one; UserError where there are none or several."""
-        from mlc.tuning.cluster.devices import keys_of
+        from mlc.tuning.cluster.inventory import keys_of
 
         known = keys_of(self._client)
         wanted = device or self._device
@@ -162,7 +162,7 @@ class ClusterFarm:
 
     def _run(self, jobs: Sequence[_Job], evaluation: Evaluation, key: str) -> Generator[tuple[int, RunAnswer]]:
         """Each job's number and answer, in the order in which devices give them."""
-        from mlc.tuning.cluster.devices import workers_of
+        from mlc.tuning.cluster.inventory import workers_of
         from mlc.tuning.cluster.server import Missing, RunAnswer
 
         waiting, sent = deque(range(len(jobs))), dict[str, _Sent]()

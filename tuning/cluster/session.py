@@ -20,8 +20,8 @@ from uuid import uuid4
 
 from mlc.runtime.graph.benchmark import BenchmarkResult
 from mlc.support.errors import UserError
-from mlc.tuning.cluster.devices import keys_of
 from mlc.tuning.cluster.farm import connected
+from mlc.tuning.cluster.inventory import keys_of
 from mlc.tuning.cluster.remote import packed, unpack
 from mlc.tuning.cluster.server import HOLD, RESOURCE, ask_session, hold
 
@@ -125,7 +125,7 @@ class Session:
         return RemoteModel(self, number, inputs, outputs)
 
     def ask(self, kind: str, *arguments: Any) -> Any:  # each operation has a value of its own
-        """The value of an operation (`Operations` of remote.py) there; UserError where it fails or the session is over."""
+        """The value of an operation (remote.py) on the device; UserError where it fails or the session is over."""
         task = f"{HOLD}-ask-{uuid4().hex}"
         future = self._client.submit(
             ask_session, self._name, (kind, arguments), key=task, workers=[self.address], retries=0, pure=False

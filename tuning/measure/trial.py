@@ -17,7 +17,7 @@ from mlc.codegen.jit import JitCode, load_libraries
 from mlc.runtime.code import Code
 from mlc.runtime.cpu import missing_features
 from mlc.runtime.functions import CalledFunctions
-from mlc.runtime.peaks import measure_handover_ns
+from mlc.runtime.peaks import is_near, measure_handover_ns
 from mlc.runtime.sizes import symbolic_buffer_bytes
 from mlc.support.abi import KERNEL, RuntimeStruct
 from mlc.support.errors import UserError
@@ -32,6 +32,8 @@ from mlc.tuning.measure.evaluator import KernelFailed, Timer, time_evaluator
 from mlc.tuning.measure.regions import POISON, Array, ArrayRegion, Region, scratch_region
 from mlc.tuning.results import ErrorCode
 
+_ROUND_ATTEMPTS = 3
+"""How often a round of a comparison is run at most, while the CPUs' distance changes."""
 _NOTE_BYTES = 1 << 16
 _NOTE_HEAD = 32
 """The address, the signal, the candidate, and the length of the list of regions behind them: 8 bytes each."""
@@ -102,6 +104,11 @@ class Note:
                 beyond = offset - size
                 return f"{beyond} bytes behind the end of {name}" if beyond >= 0 else f"{-offset} bytes before {name}"
         return f"at {address:#x}"
+
+
+def _handover(probes: Code | None) -> float | None:
+    """Nanoseconds that a cache line takes between two CPUs; None where that is not asked, or there is one CPU."""
+    return None if probes is None or available_cpus() < 2 else measure_handover_ns(probes)
 
 
 @dataclass
@@ -193,13 +200,30 @@ class Trials:
         kernels = [self._checked(k, artefact) for k, artefact in enumerate(artefacts)]
         found: list[list[Outcome]] = [[] if isinstance(k, LoadedKernel) else [k] * rounds for k in kernels]
         for turn in range(rounds):
-            handover = None if probes is None or available_cpus() < 2 else measure_handover_ns(probes)
-            order = range(len(kernels)) if turn % 2 == 0 else reversed(range(len(kernels)))
-            for number in order:
+            for number, outcome in self._round(turn, kernels, rounds == 1, probes).items():
+                found[number].append(outcome)
+        return found
+
+    def _round(
+        self, turn: int, kernels: Sequence[LoadedKernel | Outcome], stops_early: bool, probes: Code | None
+    ) -> dict[int, Outcome]:
+        """
+        The outcome of each candidate in a round, every other round in reverse order.
+
+        A hypervisor moves CPUs: a round in which they come near to each other, or part, is run again.
+        """
+        order = [k for k, kernel in enumerate(kernels) if isinstance(kernel, LoadedKernel)]
+        found: dict[int, Outcome] = {}
+        before = _handover(probes)
+        for _ in range(_ROUND_ATTEMPTS):
+            for number in order if turn % 2 == 0 else order[::-1]:
                 kernel = kernels[number]
-                if isinstance(kernel, LoadedKernel):
-                    outcome = self._timed(number, kernel, stops_early=rounds == 1)
-                    found[number].append(replace(outcome, handover_ns=handover))
+                assert isinstance(kernel, LoadedKernel)
+                found[number] = replace(self._timed(number, kernel, stops_early), handover_ns=before)
+            after = _handover(probes)
+            if before is None or after is None or is_near(before) == is_near(after):
+                break
+            before = after
         return found
 
     def _checked(self, number: int, artefact: Artefact) -> LoadedKernel | Outcome:
