@@ -121,9 +121,10 @@ def signature_of(kernel: str) -> Signature:
 
 def warm() -> None:
     """Load what every build needs, by one."""
+    from xdsl.dialects.builtin import ModuleOp
+
     from mlc.driver.operator.source import operator_source
     from mlc.targets.target import target_text
-    from xdsl.dialects.builtin import ModuleOp
 
     signature_of(_WARM)
     artefact_of(ModuleOp([operator_source(_WARM).kernel.clone()]), target_text("native"), 1)

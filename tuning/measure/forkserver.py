@@ -22,7 +22,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from importlib import import_module
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection
 from typing import Any
 
 from mlc.support.errors import UserError
@@ -75,10 +75,11 @@ class ForkServer:
     def fork(self, role: str) -> Worker:
         """A new process of that role; a fork server that has died is started anew."""
         for attempt in range(2):
-            ours, theirs = Pipe()
+            pair = socket.socketpair()
+            ours: Connection[Any, Any] = Connection(pair[0].detach())
+            theirs = pair[1]
             try:
-                pid = self._ask(("fork", role), theirs.fileno())
-                return Worker(pid, ours)
+                return Worker(self._ask(("fork", role), theirs.fileno()), ours)
             except (EOFError, OSError):
                 ours.close()
                 if attempt:

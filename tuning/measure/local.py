@@ -14,19 +14,13 @@ from mlc.tuning.farm import Evaluation
 from mlc.tuning.measure.artefact import Artefact, Built, Outcome
 from mlc.tuning.measure.builder import CANDIDATE, CandidateMaker, maker_name
 from mlc.tuning.measure.crew import BuildJob, Crew
-from mlc.tuning.measure.forkserver import ForkServer, Worker
-from mlc.tuning.measure.processes import death
-from mlc.tuning.measure.reference import cannot_check
-from mlc.tuning.measure.runner import TaskKey
-from mlc.tuning.results import ErrorCode, MeasureInput, MeasureResult
+from mlc.tuning.measure.device import Device, TaskKey
+from mlc.tuning.measure.forkserver import ForkServer
+from mlc.tuning.results import MeasureInput, MeasureResult
 from mlc.tuning.space import KnobValue, Values
 
 LOCAL = "local"
 """The device key of this machine."""
-_SLACK_SECONDS = 10.0
-"""What the runner may take beyond the time limits of its candidates: filling arrays, linking, comparing."""
-_DRAWS = 8
-"""Runs of the default kernel at most, one for each draw of inputs that is tried, and one more."""
 
 
 class LocalFarm:
@@ -42,7 +36,7 @@ class LocalFarm:
         name = maker_name(candidate)
         self._server = ForkServer((name.partition(":")[0],))
         self._crew = Crew(self._server, cores or available_cpus(), name)
-        self._runner: Worker | None = None
+        self._device = Device(self._server)
         self._defaults: dict[TaskKey, Built] = {}
         """The default kernel of each task, built once."""
         self._machine = {"key": LOCAL, "host": platform.node()}
@@ -56,7 +50,6 @@ class LocalFarm:
     def close(self) -> None:
         """End all processes."""
         self._server.close()
-        self._runner = None
 
     def measure(
         self, inputs: Sequence[MeasureInput], evaluation: Evaluation, device: str | None = None
@@ -123,56 +116,11 @@ class LocalFarm:
             if built[place].artefact is None:
                 yield place, built[place]
 
-    # --- running -------------------------------------------------------------------------------------------------
-
     def _run(
         self, given: MeasureInput, artefacts: Sequence[Artefact], evaluation: Evaluation, rounds: int
     ) -> list[list[Outcome]]:
-        """The outcomes of candidates of a task, from the runner; a new one is made where it dies."""
         key = given.task.key
-        limit = evaluation.run_timeout_s * len(artefacts) * rounds * len(artefacts) + _SLACK_SECONDS
-        for _ in range(2):
-            answer = self._ask(("run", key, artefacts, evaluation, rounds), limit)
-            if isinstance(answer, list):
-                return answer
-            outcome = self._refer(key, evaluation) if answer is None else answer
-            if outcome.error is not ErrorCode.NO_ERROR:
-                return [[outcome] * rounds for _ in artefacts]
-        raise AssertionError("the runner keeps the task that it has seen last")
-
-    def _refer(self, key: TaskKey, evaluation: Evaluation) -> Outcome:
-        """Let the runner run a task's default kernel."""
-        default = self._defaults[key]
-        if default.artefact is None:
-            outcome = Outcome((), default.error, default.message)
-        else:
-            message = "reference", key, default.artefact, default.signature, evaluation
-            outcome = self._ask(message, evaluation.run_timeout_s * _DRAWS + _SLACK_SECONDS)
-        if outcome.error is ErrorCode.NO_ERROR:
-            return outcome
-        return Outcome((), ErrorCode.UNKNOWN_ERROR, cannot_check(outcome))
-
-    def _ask(self, message: tuple[object, ...], seconds: float) -> list[list[Outcome]] | Outcome | None:
-        """The runner's answer; an outcome where it dies or does not answer in time."""
-        runner = self._runner
-        if runner is None:
-            runner = self._runner = self._server.fork("runner")
-        done = False
-        try:
-            runner.connection.send(message)
-            if not runner.connection.poll(seconds):
-                return Outcome((), ErrorCode.RUN_TIMEOUT, f"the runner did not answer within {seconds:g} s")
-            answer = runner.connection.recv()
-            done = True
-            return answer
-        except (EOFError, OSError):
-            status = self._server.end(runner)
-            how = "an unknown signal" if status is None else death(status)
-            return Outcome((), ErrorCode.UNKNOWN_ERROR, f"the runner was ended by {how}")
-        finally:
-            if not done:
-                self._server.end(runner)
-                self._runner = None
+        return self._device.run(key, self._defaults[key], artefacts, evaluation, rounds)
 
     def _result(self, built: Built, outcome: Outcome, seconds: float) -> MeasureResult:
         machine = dict(self._machine)

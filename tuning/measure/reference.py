@@ -14,7 +14,7 @@ from mlc.tuning.measure.child import in_child
 from mlc.tuning.measure.evaluator import Timer
 from mlc.tuning.measure.fill import DRAWS, Draw, nudge, random_fill
 from mlc.tuning.measure.regions import POISON, Array, ArrayRegion
-from mlc.tuning.measure.trial import LoadedKernel, Note, TaskArrays, failed, outcome_of, place_of
+from mlc.tuning.measure.trial import LoadedKernel, Note, TaskArrays, failed, outcome_of
 from mlc.validation.informative import SILENT_SHARE, STEP
 
 
@@ -70,18 +70,19 @@ def _try(
     def run() -> _Verdict | Outcome:
         note.watch(timer)
         try:
-            return _judge(task, artefact, outputs)
+            return _judge(task, artefact, outputs, note)
         except Exception as error:
             return failed(error)
 
     ended = in_child(run, evaluation.run_timeout_s, evaluation.memory_bytes)
-    return ended.value or outcome_of(ended, evaluation, place_of(task, note.read()[0]))
+    return ended.value or outcome_of(ended, evaluation, note.place)
 
 
-def _judge(task: TaskArrays, artefact: Artefact, outputs: Sequence[ArrayRegion]) -> _Verdict:
+def _judge(task: TaskArrays, artefact: Artefact, outputs: Sequence[ArrayRegion], note: Note) -> _Verdict:
     """In the forked process: the outputs on the inputs, and how they move when these do."""
     signature = task.signature
     kernel = LoadedKernel(artefact, signature.symbols, task.inputs, outputs)
+    note.regions(kernel.regions)
     arrays = [region.array for region in outputs]
     for region in outputs:
         region.bytes[:] = POISON
@@ -104,8 +105,3 @@ def _judge(task: TaskArrays, artefact: Artefact, outputs: Sequence[ArrayRegion])
     for array, first in zip(arrays, base, strict=True):
         array[...] = first
     return _Verdict(silent, allowed)
-
-
-def cannot_check(outcome: Outcome) -> str:
-    """Why the candidates of a task cannot be checked, where its default kernel fails."""
-    return f"the candidate cannot be checked, as the default kernel fails: {outcome.error.name}: {outcome.message}"

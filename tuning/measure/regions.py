@@ -29,7 +29,7 @@ POISON = 0xFF
 """The byte that outputs hold before a call: NaN in floating-point types."""
 HUGE_BYTES = 1 << 22
 """Size from which numpy asks for huge pages (numpy/_core/src/multiarray/alloc.c)."""
-_NO_ACCESS, _READ, _WRITE = 0, 1, 2
+_NO_ACCESS, _READ = 0, 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -68,19 +68,6 @@ class Region:
     def freeze(self) -> None:
         """Let writes into the array end this process; forked processes keep that."""
         _protect(self.first, self.length, _READ)
-
-    def thaw(self) -> None:
-        """Let the array be written again."""
-        _protect(self.first, self.length, _READ | _WRITE)
-
-    def place(self, address: int) -> str:
-        """Where an address lies near the array: `16 bytes behind its end`; empty if it is not near."""
-        offset = address - self.address
-        if not -self.length <= offset < self.size + self.length:
-            return ""
-        if 0 <= offset < self.size:
-            return f"{offset} bytes into"
-        return f"{offset - self.size} bytes behind the end of" if offset >= self.size else f"{-offset} bytes before"
 
 
 class ArrayRegion(Region):

@@ -14,20 +14,19 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from statistics import median
-from typing import Any, TypeAlias
+from typing import Any
 
 from mlc.codegen.pool.loaded import native
 from mlc.driver.toolchain import host_probes
 from mlc.tuning.farm import Evaluation
 from mlc.tuning.measure.artefact import Artefact, Outcome, Signature
 from mlc.tuning.measure.child import Ended, in_child
+from mlc.tuning.measure.device import TaskKey
 from mlc.tuning.measure.evaluator import Timer, evaluator_object
 from mlc.tuning.measure.processes import settle
 from mlc.tuning.measure.reference import make_reference
-from mlc.tuning.measure.trial import Note, TaskArrays, Trials, outcome_of, place_of
+from mlc.tuning.measure.trial import Note, TaskArrays, Trials, outcome_of
 from mlc.tuning.results import ErrorCode
-
-TaskKey: TypeAlias = tuple[str, str, int]
 
 KEPT_BYTES = 1 << 31
 """Arrays of tasks that a runner keeps; the task used last stays whatever it takes."""
@@ -69,8 +68,7 @@ class Runner:
                 found |= dict(zip(left, ended.value, strict=True))
                 break
             # the candidate that ended the process costs itself only: the others run again without it
-            culprit, outcome = self._blame(task, ended, evaluation)
-            found[left[culprit]] = [outcome] * rounds
+            found[left[self.note.candidate]] = [outcome_of(ended, evaluation, self.note.place)] * rounds
         for outcomes in found.values():
             if outcomes and outcomes[0].error is ErrorCode.NO_ERROR:
                 task.best = min(task.best, median(outcomes[0].seconds))
@@ -86,11 +84,6 @@ class Runner:
             seconds,
             evaluation.memory_bytes,
         )
-
-    def _blame(self, task: TaskArrays, ended: Ended[Any], evaluation: Evaluation) -> tuple[int, Outcome]:
-        """Which candidate ended its process, and how."""
-        address, _, culprit = self.note.read()
-        return culprit, outcome_of(ended, evaluation, place_of(task, address))
 
 
 def warm() -> None:

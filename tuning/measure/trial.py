@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import mmap
 import signal
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mlc.codegen.jit import JitCode, load_libraries
@@ -30,6 +32,9 @@ from mlc.tuning.measure.evaluator import KernelFailed, Timer, time_evaluator
 from mlc.tuning.measure.regions import POISON, Array, ArrayRegion, Region, scratch_region
 from mlc.tuning.results import ErrorCode
 
+_NOTE_BYTES = 1 << 16
+_NOTE_HEAD = 32
+"""The address, the signal, the candidate, and the length of the list of regions behind them: 8 bytes each."""
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS)
 _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 
@@ -50,15 +55,15 @@ class _SigAction(ctypes.Structure):
 
 
 class Note:
-    """What a dead process leaves its parent: the candidate that ran, and the address that it must not touch."""
+    """What a dead process leaves its parent: the candidate that ran, and the memory that it should not touch."""
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, mmap.PAGESIZE)
+        self._memory = mmap.mmap(-1, _NOTE_BYTES)
         self._anchor = ctypes.c_char.from_buffer(self._memory)
 
     def watch(self, timer: Timer) -> None:
         """In the forked process: note the address of a wild access."""
-        self._memory[:24] = bytes(24)
+        self._memory[:_NOTE_HEAD] = bytes(_NOTE_HEAD)
         if sys.platform != "linux":
             return
         ctypes.c_void_p.from_address(timer.fault_note).value = ctypes.addressof(self._anchor)
@@ -70,10 +75,33 @@ class Note:
         """Note the number of the candidate that runs now."""
         self._memory[16:24] = struct.pack("q", candidate)
 
-    def read(self) -> tuple[int, int, int]:
-        """The address, the signal (0: none was noted), and the number of the candidate."""
-        address, number, candidate = struct.unpack("Qqq", self._memory[:24])
-        return address, number, candidate
+    def regions(self, regions: Mapping[str, Region]) -> None:
+        """Note where arrays are."""
+        places = [(r.address, r.size, r.length, name) for name, r in regions.items()]
+        data = json.dumps(places).encode()
+        if len(data) <= _NOTE_BYTES - _NOTE_HEAD:
+            self._memory[24:32] = struct.pack("q", len(data))
+            self._memory[_NOTE_HEAD : _NOTE_HEAD + len(data)] = data
+
+    @property
+    def candidate(self) -> int:
+        """The number of the candidate that ran last."""
+        return struct.unpack("q", self._memory[16:24])[0]
+
+    @property
+    def place(self) -> str:
+        """The memory that a candidate should not have touched: `16 bytes behind the end of output 0`."""
+        address, number, _, length = struct.unpack("Qqqq", self._memory[:_NOTE_HEAD])
+        if not number:
+            return ""
+        for first, size, reach, name in json.loads(self._memory[_NOTE_HEAD : _NOTE_HEAD + length] or b"[]"):
+            offset = address - first
+            if 0 <= offset < size:
+                return f"{offset} bytes into {name}, which it may only read"
+            if -reach - mmap.PAGESIZE <= offset < size + mmap.PAGESIZE:
+                beyond = offset - size
+                return f"{beyond} bytes behind the end of {name}" if beyond >= 0 else f"{-offset} bytes before {name}"
+        return f"at {address:#x}"
 
 
 @dataclass
@@ -99,7 +127,7 @@ class LoadedKernel:
         self, artefact: Artefact, symbols: Sequence[int], inputs: Sequence[Region], outputs: Sequence[Region]
     ) -> None:
         code = link(artefact)
-        self.outputs = outputs
+        self.inputs, self.outputs = inputs, outputs
         self._functions = CalledFunctions(artefact.functions)
         static, threads = artefact.workspace_bytes, artefact.threads
         self.workspace = Region(static + symbolic_buffer_bytes(artefact.symbolic_bytes, symbols, threads))
@@ -123,10 +151,16 @@ class LoadedKernel:
             raise KernelFailed(f"the kernel returned error {status}")
         self.check_guards()
 
+    @property
+    def regions(self) -> dict[str, Region]:
+        """All of its memory by name."""
+        inputs = {f"input {k}": region for k, region in enumerate(self.inputs)}
+        outputs = {f"output {k}": region for k, region in enumerate(self.outputs)}
+        return inputs | outputs | {"its workspace": self.workspace, "its scratch memory": self.scratch}
+
     def check_guards(self) -> None:
         """KernelFailed if a byte beside an array has changed."""
-        parts = {f"output {k}": r for k, r in enumerate(self.outputs)}
-        for name, region in (parts | {"its workspace": self.workspace, "its scratch memory": self.scratch}).items():
+        for name, region in self.regions.items():
             if not region.intact():
                 raise KernelFailed(f"the kernel writes beside {name}")
 
@@ -173,6 +207,7 @@ class Trials:
         self.note.running(number)
         try:
             kernel = LoadedKernel(artefact, self.task.signature.symbols, self.task.inputs, self.outputs)
+            self.note.regions(kernel.regions)
             for region in self.outputs:
                 region.bytes[:] = POISON
             kernel()
@@ -190,14 +225,10 @@ class Trials:
     def _timed(self, number: int, kernel: LoadedKernel, stops_early: bool) -> Outcome:
         """The times of a candidate, whose outputs must still be right afterwards."""
         self.note.running(number)
+        self.note.regions(kernel.regions)
         timer, evaluation = self.timer, self.evaluation
-        flush = None
-        if evaluation.flush_cache:
-            arrays = [(r.address, r.size) for r in (*self.task.inputs[1:], *self.outputs)]
-
-            def flush() -> None:
-                timer.flush(arrays)
-
+        arrays = [(r.address, r.size) for r in (*self.task.inputs[1:], *self.outputs)]
+        flush = partial(timer.flush, arrays) if evaluation.flush_cache else None
         factor = evaluation.stop_factor if stops_early else 0.0
         slower = factor * self.task.best if factor else float("inf")
         try:
@@ -222,14 +253,6 @@ def failed(error: Exception) -> Outcome:
     if isinstance(error, KernelFailed | UserError):
         return Outcome((), ErrorCode.RUNTIME_DEVICE, str(error))
     return Outcome((), ErrorCode.UNKNOWN_ERROR, f"{type(error).__name__}: {error}")
-
-
-def place_of(task: TaskArrays, address: int) -> str:
-    """Where a wild access was, as the runner knows its arrays."""
-    for number, region in enumerate(task.inputs):
-        if where := region.place(address):
-            return f"{where} input {number}"
-    return f"at {address:#x}" if address else ""
 
 
 def outcome_of(ended: Ended[Any], evaluation: Evaluation, place: str = "") -> Outcome:
