@@ -80,7 +80,7 @@ def searched(name: str, folder: Path = FOLDER) -> Searched:
     return Searched(name, task, tuple(float(s) for s in data["seconds"]))
 
 
-def median_trials(space: Searched, kind: str, seeds: range, **options: bool) -> float:
+def median_trials(space: Searched, kind: str, seeds: range) -> float:
     """The median over seeds of the trials that a kind of tuner needs."""
-    counts = [space.trials(make_tuner(kind, space.task, seed, **options)) for seed in seeds]
+    counts = [space.trials(make_tuner(kind, space.task, seed)) for seed in seeds]
     return median(counts)

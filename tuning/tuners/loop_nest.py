@@ -138,9 +138,7 @@ def _access(
         whole = axes.spans(op.map.data, op.indices, [*fixed[:at], everything[at], *fixed[at + 1 :]])
         steps.append(sum((span - 1) * prod(shape[n + 1 :]) for n, span in enumerate(alone)))
         uses.append(any(span > 1 for span in whole))
-    return Access(
-        op.buffer, isinstance(op, loop.StoreOp), _bytes(kind), shape, spans, tuple(uses), tuple(steps)
-    )
+    return Access(op.buffer, isinstance(op, loop.StoreOp), _bytes(kind), shape, spans, tuple(uses), tuple(steps))
 
 
 def _bytes(kind: MemRefType[Attribute]) -> int:
@@ -155,7 +153,7 @@ class _Axes:
         self._numbers = {one.iv: at for at, one in enumerate(loops)}
         self._arguments = list(block.args)
         self._bindings = block.bindings.data
-        self._blocks = {argument: at for at, argument in enumerate(block.body.block.args)}
+        self._blocks: dict[SSAValue, int] = {argument: at for at, argument in enumerate(block.body.block.args)}
         for region in block.regions[:1]:
             if region.blocks:
                 self._blocks |= {argument: at for at, argument in enumerate(region.block.args)}
