@@ -89,7 +89,9 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     if not is_constant(w):
         return None
     if op.groups == 1:
-        inner, outer = near_block(channels, block, v.native(x)), channel_block(outputs, block)
+        known = v.recorded.at(op)
+        inner = known.inner or near_block(channels, block, v.native(x))
+        outer = known.outer or channel_block(outputs, block)
         if (count := words(x, w, 0)) > 1 and inner < block:
             inner = padded(inner, count)
         kernel = kernel_name(inner, outer, words(x, w, inner))
@@ -138,7 +140,7 @@ def dense(op: DenseOp, v: Versions, block: int) -> Result:
     if op.kernel_layout != "OI" or units is None or units < 2 or not is_constant(w):
         return None
     wide = 2 * block
-    size = wide if not wasteful(units, wide) else unit_block(units, block)
+    size = v.recorded.at(op).outer or (wide if not wasteful(units, wide) else unit_block(units, block))
     word = words(x, w, shape_of(x.type)[-1])
     name = f"OI{size}o" if word == 1 else f"OI{size}o{word}i"
     weight = v.make(LayoutTransformOp, w, src="OI", dst=name)

@@ -14,6 +14,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects.graph import LayoutTransformOp, ReshapeOp, shape_of
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.types import Dim, Tensor, product, tensor, tensor_type
+from mlc.passes.graph.layout.alter_op_layout.records import BlocksOnRecord
 from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import Rewriter
 
@@ -23,8 +24,10 @@ PLAIN = "NCHW"
 class Versions(Rewriter):
     """Old value -> {layout: new value}; a plain value of any rank has the layout NCHW."""
 
-    def __init__(self) -> None:
+    def __init__(self, recorded: BlocksOnRecord | None = None) -> None:
         super().__init__()
+        self.recorded = recorded or BlocksOnRecord()
+        """The blocks that records hold for the ops that are converted."""
         self.of: dict[SSAValue, dict[str, SSAValue]] = {}
 
     def native(self, value: SSAValue) -> str:
