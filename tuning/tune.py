@@ -105,7 +105,7 @@ def tune(
         resume=resume,
         until=_part(until),
         early_stopping=_counted("early_stopping", early_stopping),
-        **({} if evaluation is None else {"evaluation": evaluation}),
+        evaluation=evaluation or Evaluation(),
     )
     if farm is not None and cluster is not None:
         raise UserError("expected farm= or cluster=, but got both")
@@ -247,8 +247,9 @@ def is_operator(model: object) -> bool:
 
 def _text(model: object) -> object:
     """The content of an .mlir file; everything else as it is."""
-    if isinstance(model, str | os.PathLike) and Path(model).suffix == ".mlir" and Path(model).is_file():
-        return Path(model).read_text()
+    if isinstance(model, str | os.PathLike):
+        path = Path(os.fsdecode(model))
+        return path.read_text() if path.suffix == ".mlir" and path.is_file() else model
     return model
 
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from mlc.tools import cli
-from mlc.tools.tuning_progress import INTERVAL_S, Lines, Picture
+from mlc.tools.tuning_progress import INTERVAL_S, Lines, LiveTable
 from mlc.tuning.records.database import Database
 from mlc.tuning.results import ErrorCode
 from mlc.tuning.session.watch import Standing
@@ -158,7 +158,7 @@ class Live:
 
 def test_on_a_terminal_the_tasks_are_a_table_80_columns_wide():
     live, clock = Live(), Clock()
-    told(Picture(live, clock), clock, 50, 0.1)
+    told(LiveTable(live, clock), clock, 50, 0.1)
     assert 10 < len(live.pictures) <= 26, "at most four pictures a second"
     console = Console(width=80, file=io.StringIO(), force_terminal=True, color_system=None)
     console.print(live.pictures[-1])
