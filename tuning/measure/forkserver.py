@@ -28,7 +28,11 @@ from typing import Any
 from mlc.support.errors import UserError
 from mlc.tuning.measure.processes import end_with, settle
 
-ROLES = {"builder": "mlc.tuning.measure.builder", "runner": "mlc.tuning.measure.runner"}
+ROLES = {
+    "builder": "mlc.tuning.measure.builder",
+    "runner": "mlc.tuning.measure.runner",
+    "session": "mlc.tuning.cluster.remote",
+}
 """The modules whose `serve(connection)` a forked process runs; `warm()` of each is run before the first fork."""
 _START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "

@@ -2,7 +2,9 @@
 
 import os
 import time
+from contextlib import contextmanager
 
+import clusters
 import pytest
 import tuning_candidates as candidates
 
@@ -15,13 +17,28 @@ QUICK = Evaluation(number=1, repeat=2, min_repeat_ms=0.01, run_timeout_s=30, bui
 LIMITED = Evaluation(number=1, repeat=2, min_repeat_ms=0.01, run_timeout_s=3, build_timeout_s=3, memory_bytes=1 << 30)
 
 
-def local():
-    return LocalFarm(2, candidates.candidate)
+@contextmanager
+def local(folder):
+    with LocalFarm(2, candidates.candidate) as farm:
+        yield farm
 
 
-@pytest.fixture(scope="module", params=[local])
-def farm(request):
-    with request.param() as made:
+@contextmanager
+def on_cluster(folder):
+    pytest.importorskip("distributed", reason="Dask distributed is not installed: pip install 'mlc[cluster]'")
+    from mlc.tuning.cluster import ClusterFarm
+
+    secret = folder / "farm.pem"
+    with (
+        clusters.cluster(secret, "board", "board") as (scheduler, *_),
+        ClusterFarm(scheduler.address, cores=2, candidate=candidates.candidate, secret=secret) as farm,
+    ):
+        yield farm
+
+
+@pytest.fixture(scope="module", params=[local, pytest.param(on_cluster, marks=pytest.mark.ci)])
+def farm(request, tmp_path_factory):
+    with request.param(tmp_path_factory.mktemp("farm")) as made:
         yield made
 
 

@@ -25,7 +25,7 @@ farm = LocalFarm(2, candidates.candidate)
 def inputs(*ways):
     return [MeasureInput(candidates.task(), candidates.values(way)) for way in ways]
 list(farm.measure(inputs("default"), Evaluation()))
-print(farm._server.pid, farm._device.pid, *farm._crew.pids, flush=True)
+print(farm._builds.server.pid, farm._device.pid, *farm._builds.crew.pids, flush=True)
 list(farm.measure(inputs({way!r}), Evaluation(run_timeout_s=600, build_timeout_s=600)))
 """
 
@@ -81,7 +81,7 @@ def measured(farm, way="loops"):
 def test_a_farm_outlives_its_processes():
     with LocalFarm(1, candidates.candidate) as farm:
         assert measured(farm).error is ErrorCode.NO_ERROR
-        for pid in (*farm._crew.pids, farm._server.pid):
+        for pid in (*farm._builds.crew.pids, farm._builds.server.pid):
             os.kill(pid, signal.SIGKILL)
             assert until(lambda pid=pid: not alive(pid))
             assert measured(farm).error is ErrorCode.NO_ERROR
@@ -89,7 +89,7 @@ def test_a_farm_outlives_its_processes():
         os.kill(runner, signal.SIGKILL)
         assert until(lambda: not alive(runner))
         assert measured(farm).error is ErrorCode.NO_ERROR
-        server = farm._server.pid
+        server = farm._builds.server.pid
     assert until(lambda: not alive(server))
 
 
@@ -100,7 +100,7 @@ def test_nothing_is_built_while_something_is_timed():
     with LocalFarm(2, candidates.candidate) as farm:
         states = []
         for _ in farm.measure([MeasureInput(task, candidates.values(way)) for way in ways], QUICK):
-            builders = set(children_of(farm._server.pid)) - {farm._device.pid}
+            builders = set(children_of(farm._builds.server.pid)) - {farm._device.pid}
             states.append(all(_sleeps(pid) for pid in builders))
     assert states == [True] * len(ways)
 
