@@ -35,8 +35,7 @@ def asked(monkeypatch, tmp_path):
         return tune._Subject(TASKS, None, {})
 
     monkeypatch.setattr(tune, "_subject", subject)
-    monkeypatch.setattr("mlc.tuning.measure.local.LocalFarm", lambda: _Context(FakeFarm(seconds)))
-    monkeypatch.setattr("mlc.tuning.records.database.strategy_version", lambda name: "1")
+    monkeypatch.setattr(tune, "_farm", lambda *_: _Context(FakeFarm(seconds)))
     monkeypatch.chdir(tmp_path)
     return found
 
@@ -105,6 +104,7 @@ def test_resume_goes_on(asked, capsys):
         (["--records", "r.db", "--plot", "p.png"], "expected a FILE that ends in .svg, but got 'p.png'"),
         (["--records", "r.db", "--explain", "k"], "r.db: expected a database of records, which `mlc tune` writes"),
         (["--records", "no/folder/r.db"], "no/folder"),
+        (["--records", "r.db", "--key", "rpi4"], "expected --cluster ADDRESS with --key, --secret and --insecure"),
     ],
 )
 def test_wrong_command_lines_have_one_diagnostic(asked, capsys, words, message):
