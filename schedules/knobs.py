@@ -1,65 +1,91 @@
 """
-Knobs of strategies: where a strategy asks `knob(name, candidates, default)`, tuning may answer with another value.
+The values that the knobs of a strategy take: those given for the kernel, else the strategy's own choice.
 
-    rows = knob("rows", (4, 6, 8, 12), tile.rows)      # the analytic choice, unless values are in force
-
-Without values in force a knob is its default. While a `choosing` is in force it is asked, and keeps the knobs that it
-was asked for: so the space of a strategy is found by running it, and a candidate is the strategy run with its values.
+A strategy asks `ScheduleBuilder.choose(name, candidates, default)`; the schedule that it writes begins with what it
+asked, as `sched.knob` ops. Candidates follow from the kernel and the target, never from the values of other knobs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import TypeVar, cast
 
+from xdsl.dialects.builtin import DictionaryAttr
+
+from mlc.dialects.sched import KnobValue, knob_attribute, knob_text, knob_value
 from mlc.support.errors import UserError
 
-V = TypeVar("V", int, str, tuple[int, ...])
+STRATEGY = "strategy"
+"""The name of the strategy among the values given for a kernel."""
+AUTO = 0
+"""The candidate of a size by which the cost model decides, for the other values that are given."""
+BY_MODEL = "auto"
+"""The candidate of a name by which the cost model decides."""
+SWITCH = (BY_MODEL, "on", "off")
+"""The candidates of a decision."""
 
-
-@dataclass
-class Choosing:
-    """The values of knobs in force, and the knobs that a strategy asked for: candidates and default by name."""
-
-    values: Mapping[str, int | str | tuple[int, ...]]
-    asked: dict[str, tuple[tuple[int | str | tuple[int, ...], ...], int | str | tuple[int, ...]]] = field(
-        default_factory=dict[str, "tuple[tuple[int | str | tuple[int, ...], ...], int | str | tuple[int, ...]]"]
-    )
-
-
-_IN_FORCE: ContextVar[Choosing | None] = ContextVar("mlc_knobs", default=None)
-
-
-def knob(name: str, candidates: Sequence[V], default: V) -> V:
-    """
-    The value of a knob: that in force, else its default.
-
-    The candidates follow from the kernel and the target, never from other knobs; the default, which the analytic model
-    gives, is one of them or joins them.
-    """
-    choosing = _IN_FORCE.get()
-    if choosing is None:
-        return default
-    known = tuple(candidates) if default in candidates else (*candidates, default)
-    choosing.asked.setdefault(name, (known, default))
-    value = choosing.values.get(name, default)
-    if type(value) is not type(default):
-        raise UserError(f"expected a value of knob '{name}' such as {default!r}, but got {value!r}")
-    return cast(V, value)
+_GIVEN: ContextVar[Mapping[str, KnobValue] | None] = ContextVar("mlc_knobs", default=None)
 
 
 @contextmanager
-def choosing(values: Mapping[str, int | str | tuple[int, ...]] | None = None) -> Generator[Choosing]:
-    """Let these values answer for knobs inside a `with` statement; None: all defaults."""
-    found = Choosing(values or {})
-    token = _IN_FORCE.set(found)
+def given(values: Mapping[str, KnobValue] | None) -> Generator[None]:
+    """Let the knobs of strategies take these values inside a `with` statement; those that are missing their default."""
+    token = _GIVEN.set(values)
     try:
-        yield found
+        yield
     finally:
-        _IN_FORCE.reset(token)
+        _GIVEN.reset(token)
 
 
-__all__ = ["Choosing", "choosing", "knob"]
+def chosen(name: str, candidates: tuple[KnobValue, ...], default: KnobValue) -> KnobValue:
+    """The value of a knob; UserError for one that is not among its candidates."""
+    values = _GIVEN.get()
+    value = default if values is None else values.get(name, default)
+    if value not in candidates:
+        known = ", ".join(map(knob_text, candidates))
+        raise UserError(f"expected knob '{name}' among [{known}], but got {knob_text(value)}")
+    return value
+
+
+def sizes(extent: int, default: int, most: int, step: int = 1) -> tuple[int, ...]:
+    """
+    Candidates for the size of a tile along an axis, ascending, multiples of `step`, at most `most`.
+
+    The default, powers of two, and for each number of pieces up to 8 the size that makes them even.
+    """
+    most = max(default, min(most, _up(extent, step)))
+    even = {_up(-(-extent // pieces), step) for pieces in range(1, 9)}
+    powers = {step << k for k in range(12)}
+    return tuple(sorted({n for n in even | powers if n <= most} | {default}))
+
+
+def switched(value: KnobValue, by_model: bool) -> bool:
+    """What a switch says: on, off, or what the model says."""
+    return by_model if value == BY_MODEL else value == "on"
+
+
+def blocks(most: int) -> tuple[int, ...]:
+    """Candidates for the number of tiles in a block: the model's choice, and powers of two up to `most`."""
+    return (AUTO, *(1 << k for k in range(max(0, most - 1).bit_length() + 1) if 1 << k <= most))
+
+
+def values_attribute(values: Mapping[str, KnobValue]) -> DictionaryAttr:
+    """The values of knobs as an attribute."""
+    return DictionaryAttr({name: knob_attribute(value) for name, value in values.items()})
+
+
+def values_of(attribute: DictionaryAttr) -> dict[str, KnobValue]:
+    """The values that an attribute holds."""
+    return {name: knob_value(value) for name, value in attribute.data.items()}
+
+
+def expect_known(strategy: str, values: Iterable[str], known: Iterable[str]) -> None:
+    """UserError where a value is given for a knob that the strategy does not have."""
+    unknown = sorted(set(values) - {STRATEGY} - set(known))
+    if unknown:
+        raise UserError(f"strategy '{strategy}' has no knob '{unknown[0]}' for this kernel")
+
+
+def _up(size: int, step: int) -> int:
+    return -(-size // step) * step

@@ -11,13 +11,13 @@ from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
 from mlc.dialects import te
-from mlc.dialects.attributes import EXTERNAL_COMPILER, SCHEDULE_STRATEGY
+from mlc.dialects.attributes import EXTERNAL_COMPILER, KERNEL_KNOBS
 from mlc.dialects.runtime import CallOp
 from mlc.driver.kernels.flops import flops_of
 from mlc.driver.kernels.kernel import kernel_passes
@@ -31,21 +31,22 @@ from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.schedules.analysis import KernelInfo
 from mlc.schedules.externs import parts_between_externs
 from mlc.schedules.kernel_key import kernel_text
-from mlc.schedules.knobs import choosing
+from mlc.schedules.knobs import given, values_attribute
 from mlc.schedules.registry import strategies
+from mlc.schedules.selection import choose_schedule, knobs_of
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.threads import thread_count
 from mlc.targets.description import describe
 from mlc.targets.device import HOST, devices_of
 from mlc.targets.target import Target, TargetLike, target_text
-from mlc.tuning.space import STRATEGY, Knob, Part, Space, Values
+from mlc.tuning.space import Knob, Part, Space, Values
 from mlc.tuning.task import Task
 
 if TYPE_CHECKING:
     from mlc.driver.models.load import Source
 
-_BEFORE_SCHEDULES = "te-add-schedule"
-"""The pass that asks the strategies: in front of it stands the te text by which records are found."""
+_BEFORE_SCHEDULES = "te-read-records"
+"""The pass that asks the records: in front of it stands the te text by which records are found."""
 
 
 def extract_tasks(
@@ -101,10 +102,10 @@ def parts_of(func: te.FuncOp, target: Target, threads: int) -> list[Part]:
     """A part for each strategy that accepts a kernel, the compiler's choice first; its knobs are those it asks for."""
     parts: list[Part] = []
     for one in strategies():
-        with choosing() as asked:
+        with given(None):
             schedule = one.schedule(KernelInfo(func), target, threads)
         if schedule is not None:
-            knobs = (Knob(name, candidates, default) for name, (candidates, default) in asked.asked.items())
+            knobs = (Knob(name, op.values, op.default_value) for name, op in knobs_of(schedule).items())
             parts.append(Part(one.name, tuple(knobs)))
     return parts
 
@@ -114,16 +115,8 @@ def candidate_module(task: Task, values: Values) -> ModuleOp:
     task.space.index_of(values)
     module = Parser(make_context(), task.kernel).parse_module()
     func = next(op for op in module.body.block.ops if isinstance(op, te.FuncOp))
-    name = str(values[STRATEGY])
-    strategy = next((one for one in strategies() if one.name == name), None)
-    if strategy is None:
-        raise UserError(f"expected a strategy of this version of mlc, but got '{name}'")
-    with choosing({knob: value for knob, value in values.items() if knob != STRATEGY}):
-        schedule = strategy.schedule(KernelInfo(func), Target.parse(task.compiled_for), task.threads)
-    if schedule is None:
-        raise UserError(f"strategy '{name}' does not accept the kernel with {dict(values)}")
-    schedule.attributes[SCHEDULE_STRATEGY] = StringAttr(name)
-    module.body.block.add_op(schedule)
+    func.attributes[KERNEL_KNOBS] = values_attribute(values)
+    module.body.block.add_op(choose_schedule(func, Target.parse(task.compiled_for), task.threads))
     return module
 
 

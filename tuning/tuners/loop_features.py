@@ -132,8 +132,13 @@ def _block(one: Statement, target: Target) -> list[float]:
     tile = _Tile(one, target)
     points = max(1, one.points)
     row = [log2(points), float(one.multiplies), float(one.others), log2(max(1, prod(tile.extents)))]
-    row += [log2(max(1, tile.vectors)), log2(max(1, tile.steps)), float(min(tile.spills, 64))]
-    row += [log2(max(1, tile.carried)), log2(max(1, tile.unrolled)), log2(1 + tile.arithmetic), log2(1 + tile.loading)]
+    row += [
+        log2(max(1, tile.vectors)),
+        log2(max(1, tile.steps)),
+        float(min(tile.spills, 64)),
+        log2(max(1, tile.carried)),
+    ]
+    row += [log2(max(1, tile.unrolled)), log2(1 + tile.arithmetic), log2(1 + tile.loading)]
     row += [log2(1 + one.moved(target.l1_bytes)), log2(1 + one.moved(target.l2_bytes))]
     for access in (*one.accesses, *[None] * _ACCESSES)[:_ACCESSES]:
         row += [0.0] * 4 if access is None else _of_access(access, one, tile)
@@ -143,5 +148,9 @@ def _block(one: Statement, target: Target) -> list[float]:
 def _of_access(access: Access, one: Statement, tile: _Tile) -> list[float]:
     step = access.steps[-1] if access.steps else 0
     touched = max(1, access.bytes(0))
-    reuse = max(1, one.points) / touched
-    return [log2(max(1, tile.loads(access))), log2(1 + step), log2(touched), log2(reuse + 2.0**-20)]
+    return [
+        log2(max(1, tile.loads(access))),
+        log2(1 + step),
+        log2(touched),
+        log2(max(1, one.points) / touched + 2.0**-20),
+    ]

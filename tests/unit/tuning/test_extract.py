@@ -59,16 +59,23 @@ def test_any_candidate_computes_the_same():
     task = task_of(product(), threads=2)
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, N, N), np.float32)
-    for index in random.Random(1).sample(range(task.space.parts[0].size), 6):
-        module = candidate_module(task, task.space[index])
+    compiled = 0
+    for index in random.Random(1).sample(range(task.space.parts[0].size), 16):
+        try:
+            module = candidate_module(task, task.space[index])
+        except UserError as error:
+            assert "registers" in str(error)
+            continue
         c = mlc.build(module, threads=2, cache=False)(a, b)
         np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4, err_msg=str(task.space[index]))
+        compiled += 1
+    assert compiled > 3
 
 
 def test_values_outside_of_their_candidates_are_refused():
     task = task_of(product(), threads=1)
-    with pytest.raises(UserError, match=r"expected knob 'rows' among 1, .*, but got 37"):
-        candidate_module(task, {**task.space.default, "rows": 37})
+    with pytest.raises(UserError, match=r"expected knob 'tile_rows' among 1, .*, but got 37"):
+        candidate_module(task, {**task.space.default, "tile_rows": 37})
 
 
 def test_what_is_no_operator_without_a_schedule_is_refused():
@@ -80,14 +87,14 @@ def test_what_is_no_operator_without_a_schedule_is_refused():
 
 def test_compiling_with_a_record_takes_its_values(tmp_path):
     task = task_of(product(), threads=1)
-    values = {**task.space.default, "rows": 3}
+    values = {**task.space.default, "tile_rows": 4}
     with Database(tmp_path / "r.db") as database:
         database.keep(task, values, Comparison(1e-6, 2e-6, 1.9, 2.1, 15))
     before = mlc.build(product(), threads=1, cache=False).text("te")
     with mlc.records(tmp_path / "r.db"):
         operator = mlc.build(product(), threads=1, cache=False)
-        assert "[?, 3]" in operator.text("te")
-        assert "[?, 3]" not in before
+        assert "[?, 4]" in operator.text("te")
+        assert "[?, 4]" not in before
         a, b = np.random.default_rng(0).standard_normal((2, N, N), np.float32)
         np.testing.assert_allclose(operator(a, b), a @ b, rtol=1e-4, atol=1e-4)
         assert mlc.build(product(), threads=2, cache=False).text("te") != operator.text("te"), "a record of 1 thread"
