@@ -33,7 +33,7 @@ def task():
 def path(tmp_path, task):
     with Database(tmp_path / "r.db") as database:
         database.add(task, task.space.default, ran(20e-6))
-        database.add(task, {**task.space.default, "rows": 3}, ran(16e-6))
+        database.add(task, {**task.space.default, "tile_rows": 4}, ran(16e-6))
     return tmp_path / "r.db"
 
 
@@ -45,16 +45,16 @@ def test_an_unchecked_record_is_told_as_such(task, path):
 
 def test_a_kept_record_shows_knobs_tiles_registers_misses_and_the_difference(task, path):
     with Database(path) as database:
-        database.keep(task, {**task.space.default, "rows": 3}, Comparison(16e-6, 20e-6, 1.2, 1.3, 15))
+        database.keep(task, {**task.space.default, "tile_rows": 4}, Comparison(16e-6, 20e-6, 1.2, 1.3, 15))
     lines = explain([task], path, "product").splitlines()
     assert "1.25 times as fast (95 %: 1.20 to 1.30)" in lines[2]
     table = {line[:17].strip(): line[17:].split() for line in lines[3 : lines.index("")]}
-    assert table["knob rows"] == [str(task.space.default["rows"]), "3"]
+    assert table["knob tile_rows"] == [str(task.space.default["tile_rows"]), "4"]
     default, record = map(int, table["vector registers"])
     assert record < default <= 32
     assert float(table["L1 misses (model)"][1]) > 0
     assert "+++ record" in lines
-    assert any(line.startswith("+") and "[?, 3]" in line for line in lines)
+    assert any(line.startswith("+") and "[?, 4]" in line for line in lines)
     assert all(len(line) <= 80 for line in lines[: lines.index("")])
 
 
@@ -69,7 +69,7 @@ def test_a_smaller_tile_fetches_more_lines():
     """A panel of %b that does not fit L1 is fetched once for each tile of rows."""
     task = task_of(TEXT.replace("96", "512"), "x86-64-v4", threads=1)
     small, large = (
-        candidate_costs(task, candidate_module(task, {**task.space.default, "rows": rows})) for rows in (1, 12)
+        candidate_costs(task, candidate_module(task, {**task.space.default, "tile_rows": rows})) for rows in (1, 8)
     )
     assert small.l1_misses > 3 * large.l1_misses
     assert small.registers < large.registers
