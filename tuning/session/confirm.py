@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from mlc.support.errors import UserError
 from mlc.tuning.farm import Evaluation, Farm
 from mlc.tuning.records.database import Database
 from mlc.tuning.records.record import Comparison
@@ -89,13 +90,15 @@ class Confirmation:
         costs: list[tuple[float, int, Values]] = []
         limit = 0.0
         for number, (values, result) in enumerate(self.database.results(task)):
+            if not _is_of(task, values):
+                continue
             if dict(values) == default:
                 limit = HOPELESS * result.cost
             else:
                 costs.append((result.cost, number, values))
         few = [values for cost, _, values in sorted(costs, key=lambda one: one[:2])[:CANDIDATES] if cost <= limit]
         kept = self.database.best(task)
-        if kept is not None and dict(kept.values) != default and dict(kept.values) not in map(dict, few):
+        if kept is not None and _is_of(task, kept.values) and dict(kept.values) != default and dict(kept.values) not in map(dict, few):
             few.append(kept.values)
         return few
 
@@ -119,6 +122,15 @@ def no_change(comparison: Comparison) -> Comparison:
     """The default compared with itself, of the seconds of another comparison."""
     seconds = comparison.default_seconds
     return Comparison(seconds, seconds, 1.0, 1.0, comparison.rounds, comparison.level)
+
+
+def _is_of(task: Task, values: Values) -> bool:
+    """Whether the task's space of today has a candidate."""
+    try:
+        task.space.index_of(values)
+    except UserError:
+        return False
+    return True
 
 
 def _median(values: Sequence[float]) -> float:

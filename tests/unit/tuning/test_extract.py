@@ -92,6 +92,7 @@ def test_compiling_with_a_record_takes_its_values(tmp_path):
         database.keep(task, values, Comparison(1e-6, 2e-6, 1.9, 2.1, 15))
     before = mlc.build(product(), threads=1, cache=False).text("te")
     with mlc.records(tmp_path / "r.db"):
+        assert task_of(product(), threads=1).key == task.key, "records in force change no task"
         operator = mlc.build(product(), threads=1, cache=False)
         assert "[?, 4]" in operator.text("te")
         assert "[?, 4]" not in before

@@ -64,6 +64,6 @@ def _band(plane: Array) -> tuple[int, int, float, float] | None:
     first, last = (int(changes[0]) + 1, int(changes[1])) if len(changes) == 2 else (0, int(changes[0]))
     lower, upper = first - rows + 1, last - rows + 1
     inside, outside = diagonals[first], diagonals[-1]
-    distance = np.arange(columns) - np.arange(rows)[:, None]
-    wanted = np.where((lower <= distance) & (distance <= upper), inside, outside)
+    distance: Array = np.arange(columns) - np.arange(rows)[:, None]
+    wanted: Array = np.where((lower <= distance) & (distance <= upper), inside, outside)
     return (lower, upper, float(inside), float(outside)) if np.array_equal(plane, wanted) else None

@@ -25,11 +25,6 @@ TASKS = [some_task("conv2d_add_relu_42313efc", "te.func @a"), replace(some_task(
 BEST = {"strategy": "matmul", "tile": (16, 16), "unroll": 0}
 
 
-@pytest.fixture(autouse=True)
-def made_up_strategies(monkeypatch):
-    monkeypatch.setattr("mlc.tuning.records.database.strategy_version", lambda name: "1")
-
-
 def seconds(task, values):
     if values == BEST and task.name.startswith("conv2d"):
         return 8e-6
@@ -163,12 +158,9 @@ def test_the_knobs_of_another_strategy_are_told():
 SESSION = """
 import sys
 import mlc
-import mlc.tuning.records.database as database
 from tests.helpers.tuning_farm import FakeFarm
 from tests.helpers.tuning_records import some_task
 from mlc.tuning.session.watch import Watcher
-
-database.strategy_version = lambda name: "1"
 
 class Telling(Watcher):
     def trial(self, number, values, result, standing):
