@@ -63,8 +63,7 @@ def test_any_candidate_computes_the_same():
     for index in random.Random(1).sample(range(task.space.parts[0].size), 16):
         try:
             module = candidate_module(task, task.space[index])
-        except UserError as error:
-            assert "registers" in str(error)
+        except UserError:  # more sums than registers
             continue
         c = mlc.build(module, threads=2, cache=False)(a, b)
         np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4, err_msg=str(task.space[index]))
