@@ -130,7 +130,7 @@ class DilatedSchedule(ContractionSchedule):
             grid, row_in = [*others, *present(c_outer, l_outer)], loops[outer_row]
             columns: list[Handle] = []
         else:
-            dealt = self.grid(outer_row, size.rows, self._column_tiles())
+            dealt = self._tuned_grid(self.grid(outer_row, size.rows, self._column_tiles()), outer_row)
             row_out, row_in = s.split(loops[outer_row], [None, dealt.row_block])
             part, columns = self._parts(present(c_outer, l_outer), dealt.column_parts)
             grid = present(part, *others, row_out) if dealt.columns_first else present(*others, row_out, part)

@@ -6,6 +6,7 @@ from small_graphs import Small, mismatches, onnxruntime_results
 
 import mlc
 from mlc.dialects.graph import Conv2dOp, LayoutTransformOp
+from mlc.dialects.graph.layout import layout
 
 ALTER = "graph-alter-op-layout,graph-canonicalize,graph-fold-constant,graph-canonicalize"
 
@@ -93,3 +94,9 @@ def test_values_of_compiled_code(target, threads):
         small.out(small.op("Relu", y))
     exe = mlc.compile(small.proto(), target=target, threads=threads)
     assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+def test_a_factor_is_replaced_where_it_stands():
+    assert layout("NC4cHW").with_factor("C", 8) == "NC8cHW"
+    assert layout("NCHW16c").with_factor("C", 32) == "NCHW32c"
+    assert layout("NCHW16c").with_factor("C", 1) == "NCHW"
