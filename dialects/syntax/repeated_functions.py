@@ -66,11 +66,8 @@ class RepeatedFunctions:
         self._text = parser.lexer.input.content
         self._known: dict[_Key, _Function | None] = {}
 
-    def find(self, start: int, room: int) -> tuple[Operation, int, int] | Text | None:
-        """
-        The function at `start`, which is a copy, its number of ops and the position of the next token; a text to learn
-        from; or None. A copy has at most `room` ops.
-        """
+    def find(self, start: int, room: int) -> Operation | Text | None:
+        """The function at `start`, copied with at most `room` ops; a text to learn from; or None."""
         parser, text = self._parser, self._text
         header = _HEADER.match(text, start)
         if header is None or parser.ssa_values or parser.forward_ssa_references:
@@ -89,7 +86,8 @@ class RepeatedFunctions:
             return Text(key, header[2], start, after.start(1))
         if function.count > room:
             return None
-        return self._copy(function.op, header[2], start), function.count, after.start(1)
+        parser.skip(after.start(1), function.count)
+        return self._copy(function.op, header[2], start)
 
     def learn(self, text: Text, op: Operation) -> None:
         """Remember what has just been parsed to `op`, if it can be copied; compare it with the copy if it has one."""
