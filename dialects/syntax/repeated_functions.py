@@ -37,7 +37,7 @@ _Key: TypeAlias = tuple[object, ...]
 
 
 @dataclass(slots=True)
-class FunctionText:
+class RepeatedText:
     """The text of a function that may be a copy of another one's."""
 
     key: _Key
@@ -66,7 +66,7 @@ class RepeatedFunctions:
         self._text = parser.lexer.input.content
         self._known: dict[_Key, _Function | None] = {}
 
-    def find(self, start: int, room: int) -> Operation | FunctionText | None:
+    def find(self, start: int, room: int) -> Operation | RepeatedText | None:
         """The function at `start`, copied with at most `room` ops; a text to learn from; or None."""
         parser, text = self._parser, self._text
         header = _HEADER.match(text, start)
@@ -81,15 +81,15 @@ class RepeatedFunctions:
         if function is None:
             if key in self._known:
                 return None
-            return FunctionText(key, header[2], start, after.start(1))
+            return RepeatedText(key, header[2], start, after.start(1))
         if not function.is_sure:
-            return FunctionText(key, header[2], start, after.start(1))
+            return RepeatedText(key, header[2], start, after.start(1))
         if function.count > room:
             return None
         parser.skip(after.start(1), function.count)
         return self._copy(function.op, header[2], start)
 
-    def learn(self, text: FunctionText, op: Operation) -> None:
+    def learn(self, text: RepeatedText, op: Operation) -> None:
         """Remember what has just been parsed to `op`; compare it with a copy of the op of the same text."""
         parser, known = self._parser, self._known.get(text.key)
         if known is not None:
@@ -106,7 +106,7 @@ class RepeatedFunctions:
         is_alone = parser.pos == text.end and not parser.ssa_values and not parser.forward_ssa_references
         self._known[text.key] = _Function(op) if is_alone else None
 
-    def _is_plain(self, text: FunctionText, op: Operation) -> bool:
+    def _is_plain(self, text: RepeatedText, op: Operation) -> bool:
         """Whether the op depends on the text alone, and on the name in nothing but its symbol."""
         parser = self._parser
         return (
