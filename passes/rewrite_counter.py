@@ -60,7 +60,9 @@ class RewriteCounter:
 
     def describe(self, rule: str, op: Operation) -> RewriteApplication:
         """The application that would come next."""
-        return RewriteApplication(len(self.applied) + 1, rule, op.name, op.location, first_line(op), place_in_kernel(op))
+        return RewriteApplication(
+            len(self.applied) + 1, rule, op.name, op.location, first_line(op), place_in_kernel(op)
+        )
 
     @contextmanager
     def watching(self) -> Generator[None]:

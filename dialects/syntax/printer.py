@@ -125,7 +125,9 @@ class SourcePrinter(Printer):
             text, self.stream = self.stream.getvalue(), stream
             print(text, end="", file=stream)
         before, mark, after = text.partition(f"@{name}")
-        is_open = mark and f"@{name}" not in after and "\n" not in before and not handles and not self._dialect_resources
+        is_open = (
+            mark and f"@{name}" not in after and "\n" not in before and not handles and not self._dialect_resources
+        )
         if known is None:
             if len(self._functions) >= _REMEMBERED:
                 self._functions.clear()

@@ -37,7 +37,7 @@ _Key: TypeAlias = tuple[object, ...]
 
 
 @dataclass(slots=True)
-class Text:
+class RepeatedText:
     """The text of a function that may be a copy of another one's."""
 
     key: _Key
@@ -52,7 +52,7 @@ class _Function:
     """A function that was parsed."""
 
     op: Operation
-    count: int
+    count: int = 0
     """How many ops the parser counts in it, itself included, and no terminators that it adds."""
     is_sure: bool = False
     """Whether a copy of it was compared with what the parser makes."""
@@ -66,11 +66,8 @@ class RepeatedFunctions:
         self._text = parser.lexer.input.content
         self._known: dict[_Key, _Function | None] = {}
 
-    def find(self, start: int, room: int) -> tuple[Operation, int, int] | Text | None:
-        """
-        The function at `start`, which is a copy, its number of ops and the position of the next token; a text to learn
-        from; or None. A copy has at most `room` ops.
-        """
+    def find(self, start: int, room: int) -> Operation | RepeatedText | None:
+        """The function at `start`, copied with at most `room` ops; a text to learn from; or None."""
         parser, text = self._parser, self._text
         header = _HEADER.match(text, start)
         if header is None or parser.ssa_values or parser.forward_ssa_references:
@@ -84,38 +81,39 @@ class RepeatedFunctions:
         if function is None:
             if key in self._known:
                 return None
-            return Text(key, header[2], start, after.start(1))
+            return RepeatedText(key, header[2], start, after.start(1))
         if not function.is_sure:
-            return Text(key, header[2], start, after.start(1))
+            return RepeatedText(key, header[2], start, after.start(1))
         if function.count > room:
             return None
-        return self._copy(function.op, header[2], start), function.count, after.start(1)
+        parser.skip(after.start(1), function.count)
+        return self._copy(function.op, header[2], start)
 
-    def learn(self, text: Text, op: Operation) -> None:
-        """Remember what has just been parsed to `op`, if it can be copied; compare it with the copy if it has one."""
-        known = self._known.get(text.key)
+    def learn(self, text: RepeatedText, op: Operation) -> None:
+        """Remember what has just been parsed to `op`; compare it with a copy of the op of the same text."""
+        parser, known = self._parser, self._known.get(text.key)
         if known is not None:
-            copied = self._copy(known.op, text.name, text.start)
-            known.is_sure = copied.is_structurally_equivalent(op) and _places(copied) == _places(op)
+            if self._is_plain(text, op) and self._is_plain(text, known.op):
+                copied = self._copy(known.op, text.name, text.start)
+                known.is_sure = copied.is_structurally_equivalent(op) and _places(copied) == _places(op)
+                known.count = sum(isinstance(nested.location, FileLineColLoc) for nested in op.walk())
+                copied.drop_all_references()
             if not known.is_sure:
                 self._known[text.key] = None
-            copied.drop_all_references()
             return
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        count = sum(isinstance(nested.location, FileLineColLoc) for nested in op.walk())
-        self._known[text.key] = _Function(op, count) if self._is_plain(text, op) else None
+        is_alone = parser.pos == text.end and not parser.ssa_values and not parser.forward_ssa_references
+        self._known[text.key] = _Function(op) if is_alone else None
 
-    def _is_plain(self, text: Text, op: Operation) -> bool:
+    def _is_plain(self, text: RepeatedText, op: Operation) -> bool:
         """Whether the op depends on the text alone, and on the name in nothing but its symbol."""
         parser = self._parser
-        name = op.properties.get("sym_name")
         return (
             parser.pos == text.end
             and not parser.ssa_values
             and not parser.forward_ssa_references
-            and isinstance(name, StringAttr)
-            and name.data == text.name
+            and isinstance(op.properties.get("sym_name"), StringAttr)
             and isinstance(op.location, FileLineColLoc)
             and function_form(op) is not None
             and op.__class__.__module__.startswith(_ROOMS)

@@ -33,7 +33,7 @@ from mlc.dialects.discardable import adopt_properties, unknown_attribute
 from mlc.dialects.syntax.lexer import SourceLexer
 from mlc.dialects.syntax.parse_messages import reworded, shape_size, token_text
 from mlc.dialects.syntax.probe import open_dense
-from mlc.dialects.syntax.repeated_functions import RepeatedFunctions, Text
+from mlc.dialects.syntax.repeated_functions import RepeatedFunctions
 from mlc.dialects.syntax.repeated_ops import RepeatedOps
 from mlc.dialects.syntax.token_parser import TokenParser, ValueNames
 from mlc.support.collector import uncollected
@@ -155,7 +155,9 @@ class SourceParser(TokenParser):
         found = self._repeated.find(pos) if self._depth < limits.nesting and self._count < limits.ops else None
         if isinstance(found, Operation):
             return found
-        function = self._copied_function(pos) if found is None and self._depth <= 1 else None
+        function = None
+        if found is None and self._depth <= 1:
+            function = self._functions.find(pos, limits.ops - self._count)
         if isinstance(function, Operation):
             return function
         self._depth += 1
@@ -177,16 +179,11 @@ class SourceParser(TokenParser):
             self._functions.learn(function, op)
         return op
 
-    def _copied_function(self, pos: int) -> Operation | Text | None:
-        """The function at `pos` as a copy of an earlier one; a text to learn from; or None."""
-        found = self._functions.find(pos, limits.ops - self._count)
-        if not isinstance(found, tuple):
-            return found
-        op, count, end = found
-        self._count += count
+    def skip(self, end: int, ops: int) -> None:
+        """Go on at `end`, behind so many ops that were made without parsing."""
+        self._count += ops
         self.lexer.pos = end
         self._parser_state.current_token = self.lexer.lex()
-        return op
 
     def entry_at(self, name: str, pos: int) -> None:
         """Note where the name of an attribute stands, for a later error about it."""
@@ -253,9 +250,7 @@ class SourceParser(TokenParser):
         if names and (match := _RESULTS.match(self.lexer.input.content, start)):
             start = match.end()
         op.location = self._location(start)
-        self._count += 1
-        self.lexer.pos = end
-        self._parser_state.current_token = self.lexer.lex()
+        self.skip(end, 1)
         return op
 
     def probe(self, start: int, values: dict[str, tuple[SSAValue, ...]], *, opens: bool) -> Parser:

@@ -1,4 +1,4 @@
-"""A pass that puts two buffers of a kernel into one piece of memory is blamed, though the interpreter keeps them apart."""
+"""A pass that puts two buffers of a kernel into one piece of memory is blamed; the interpreter keeps them apart."""
 
 import pytest
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64

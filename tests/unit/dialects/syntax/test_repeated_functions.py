@@ -1,4 +1,4 @@
-"""Functions that repeat are parsed, verified and printed once, and come out as xDSL's own parser and printer make them."""
+"""Functions that repeat are parsed, verified and printed once, and come out as xDSL makes them."""
 
 import io
 import re
