@@ -62,10 +62,10 @@ def turned_axis(st: Stage, target: Target) -> int | None:
     last, width = len(st.extents) - 1, target.lanes("f32")
     if st.extents[last] < LEAST_LANES or last in st.symbolic:
         return None
-    strided = [r for r in st.reads if not r.mask and r.step(last, st.ranges) not in (0, 1)]
+    strided = [r for r in st.reads if r.step(last, st.ranges) not in (0, 1)]
     for axis in range(last - 1, -1, -1):
         if strided and st.extents[axis] >= width // 2 and axis not in st.symbolic:
-            if all(r.step(axis, st.ranges) == 1 for r in strided):
+            if all(r.step(axis, st.ranges) == 1 and not any(m.uses(axis) for m in r.mask) for r in strided):
                 return axis
     return None
 
