@@ -244,8 +244,8 @@ class Accesses:
         at += at[-1:] * (chunk.width - len(at))
         origin, safe = places[0] - places[0].const, a
         if isinstance(condition, SSAValue):
-            offset = self.b.select(condition, self.addresses.value(origin), self.b.int(-min(at)))
-            safe = replace(a, shift=offset, row=1)  # nothing before the first element may be read
+            start = self.b.select(condition, self.addresses.value(origin), self.b.int(-min(at)))
+            safe = replace(a, shift=start, row=1)  # nothing before the first element may be read
             origin = const(0)
         total = self._permuted(safe, origin, at)
         if total is None:
