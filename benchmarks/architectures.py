@@ -45,7 +45,8 @@ def architectures() -> list[Architecture]:
     """All classifiers of timm and torchvision."""
     missing = [name for name in ("timm", "torchvision", "onnxscript") if find_spec(name) is None]
     if missing:
-        raise SystemExit(f"expected {', '.join(missing)} to be installed; `make bench-architectures` installs what it needs")
+        names = ", ".join(missing)
+        raise SystemExit(f"expected {names} to be installed; `make bench-architectures` installs what it needs")
     define_torchvision_operators()
     timm, torchvision = import_module("timm"), import_module("torchvision")
 
