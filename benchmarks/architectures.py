@@ -15,6 +15,8 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +43,12 @@ class Architecture:
 
 def architectures() -> list[Architecture]:
     """All classifiers of timm and torchvision."""
+    missing = [name for name in ("timm", "torchvision", "onnxscript") if find_spec(name) is None]
+    if missing:
+        names = ", ".join(missing)
+        raise SystemExit(f"expected {names} to be installed; `make bench-architectures` installs what it needs")
     define_torchvision_operators()
-    import timm
-    import torchvision
+    timm, torchvision = import_module("timm"), import_module("torchvision")
 
     found = [_timm(timm, name) for name in timm.list_models()]
     names = torchvision.models.list_models(module=torchvision.models)

@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import onnx
@@ -56,8 +56,10 @@ def thread_counts(text: str) -> list[int]:
     return counts
 
 
-def run_kinds(kinds: list[Kind], seed: int, threads: int, seconds: float) -> list[Entry]:
-    """Measure each kind."""
+def run_kinds(
+    kinds: list[Kind], seed: int, threads: int, seconds: float, after_each: Callable[[list[Entry]], None]
+) -> list[Entry]:
+    """Measure each kind; `after_each` is given those measured until then, so that a run that is stopped leaves some."""
     entries: list[Entry] = []
     with progress() as bar, tempfile.TemporaryDirectory(prefix="mlc.") as directory:
         task = bar.add_task("", total=len(kinds))
@@ -68,6 +70,7 @@ def run_kinds(kinds: list[Kind], seed: int, threads: int, seconds: float) -> lis
             onnx.save(drawn.model, path)
             settings = Settings(threads, seconds, kind.tolerance)
             entries.append(measure(kind.name, drawn.sizes, path, drawn.inputs, settings))
+            after_each(entries)
             bar.advance(task)
     return entries
 
@@ -185,9 +188,12 @@ def main() -> None:
     onnxruntime.set_default_logger_severity(3)
     results: dict[int, list[Entry]] = {}
     for threads in counts:
-        entries = run_kinds(kinds, args.seed, threads, _QUICK_SECONDS if args.quick else _SECONDS)
-        results[threads] = entries
-        print_tables(entries)
+
+        def keep(entries: list[Entry], threads: int = threads) -> None:
+            results[threads] = entries
+            write(args, results, {"seed": args.seed}, quiet=True)
+
+        print_tables(run_kinds(kinds, args.seed, threads, _QUICK_SECONDS if args.quick else _SECONDS, keep))
         write(args, results, {"seed": args.seed})
 
 

@@ -1,5 +1,7 @@
 """Moving data: transposes, slices, gathers, resizing, sampling, padding."""
 
+from typing import Any
+
 import numpy as np
 
 from .kind import kind
@@ -116,7 +118,7 @@ def _resize(name: str, mode: str, how: str, scale: tuple[float, ...]) -> None:
     def build(net: Net) -> str:
         c, size, by = net.pick("c", 3, 32, 64), net.span("size", 28, 64), net.pick("by", *scale)
         sizes = net.const([1, c, int(size * by), int(size * by)])
-        extra = {"nearest_mode": "floor"} if mode == "nearest" else {}
+        extra: dict[str, Any] = {"nearest_mode": "floor"} if mode == "nearest" else {}
         x = net.input(1, c, size, size)
         return net.op("Resize", x, "", "", sizes, mode=mode, coordinate_transformation_mode=how, **extra)
 

@@ -1,5 +1,7 @@
 """Recurrent networks."""
 
+from typing import Any
+
 import numpy as np
 
 from .kind import kind
@@ -15,7 +17,7 @@ def _recurrent(op: str, gates: int, name: str, hidden: tuple[int, ...], length: 
         x = net.input(t, n, inputs)
         w, r = net.weight(ways, gates * h, inputs, fan=inputs), net.weight(ways, gates * h, h, fan=h)
         bias = net.weight(ways, 2 * gates * h)
-        extra = {"linear_before_reset": 1} if op == "GRU" else {}
+        extra: dict[str, Any] = {"linear_before_reset": 1} if op == "GRU" else {}
         direction = "bidirectional" if both else "forward"
         return net.op(op, x, w, r, bias, hidden_size=h, direction=direction, **extra)
 

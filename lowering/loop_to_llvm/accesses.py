@@ -183,9 +183,9 @@ class Accesses:
         fill = self._to_memory(otherwise, a.element) if otherwise is not None else self._or_zero(None, t)
         return self._from_memory(b.masked_load(p, mask, fill, byte_size(a.element)), a.element)
 
-    def load_contiguous(self, a: LoweredAccess, offset: Index, chunk: Chunk) -> SSAValue:
-        """A vector of contiguous elements; invalid lanes of a ragged chunk are masked."""
-        return self._load_vector(a, offset, chunk, self._with_valid(True, chunk), None)
+    def load_contiguous(self, a: LoweredAccess, offset: Index, chunk: Chunk, mask: SSAValue | bool = True) -> SSAValue:
+        """A vector of contiguous elements under a condition; invalid lanes of a ragged chunk are masked."""
+        return self._load_vector(a, offset, chunk, self._with_valid(mask, chunk), None)
 
     def _load_once(self, p: SSAValue, t: Attribute, align: int) -> SSAValue:
         """A load, reused for the same address and type in the same block until the next store."""
@@ -244,8 +244,8 @@ class Accesses:
         at += at[-1:] * (chunk.width - len(at))
         origin, safe = places[0] - places[0].const, a
         if isinstance(condition, SSAValue):
-            offset = self.b.select(condition, self.addresses.value(origin), self.b.int(-min(at)))
-            safe = replace(a, shift=offset, row=1)  # nothing before the first element may be read
+            start = self.b.select(condition, self.addresses.value(origin), self.b.int(-min(at)))
+            safe = replace(a, shift=start, row=1)  # nothing before the first element may be read
             origin = const(0)
         total = self._permuted(safe, origin, at)
         if total is None:

@@ -131,6 +131,15 @@ def plain_pool(c, h, w, window, stride=1, pad=0, combiner="max"):
     return kernel(f"%x: tensor<1x{c}x{h}x{w}xf32>", p, "pool", out)
 
 
+def to_padded_blocks(c, h, w):
+    """Channels in blocks of 16, the last of which zeros fill."""
+    blocks = -(-c // 16)
+    out, s = f"tensor<1x{blocks}x{h}x{w}x16xf32>", f"%n : 1, %o : {blocks}, %h : {h}, %w : {w}, %b : 16"
+    body = "%z = arith.constant 0.0 : f32\n%0 = te.read %x[%n, %o * 16 + %b, %h, %w] "
+    body += f"mask ({c - 1} - (%o * 16 + %b)) else %z : f32\nte.yield %0 : f32"
+    return kernel(f"%x: tensor<1x{c}x{h}x{w}xf32>", compute("blocks", s, body, out), "blocks", out)
+
+
 def reduce_over(shape, axes, combiner="sum"):
     names = [f"%a{k}" for k in range(len(shape))]
     spatial = ", ".join(f"{n} : {e}" for k, (n, e) in enumerate(zip(names, shape, strict=True)) if k not in axes)
@@ -226,6 +235,8 @@ CASES = {
     "transpose, large": pointwise((37, 70), "%a1, %a0", (70, 37)),
     "transpose to the front": pointwise((2, 19, 5, 17), "%a0, %a2, %a3, %a1", (2, 5, 17, 19)),
     "transpose to blocks": pointwise((1, 2, 7, 21, 16), "%a0, %a1 * 16 + %a4, %a2, %a3", (1, 32, 7, 21)),
+    "transpose to padded blocks": to_padded_blocks(37, 3, 21),
+    "transpose to one padded block": to_padded_blocks(3, 5, 40),
     "transpose from blocks": pointwise((1, 32, 7, 21), "%a0, %a1 floordiv 16, %a2, %a3, %a1 mod 16", (1, 2, 7, 21, 16)),
     "broadcast": pointwise((5, 70), "0, %a1", (1, 70)),
     "slice": pointwise((5, 20), "%a0, %a1 * 2 + 3", (5, 50)),

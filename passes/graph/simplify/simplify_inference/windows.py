@@ -16,7 +16,6 @@ def maximum_by_rows(op: MaxPool2dOp, rw: Rewriter) -> Replacement:
     if 2 * (rows_per_output * width + height) >= height * width or op.ceil_mode:
         return None
     top, left, bottom, far = op.padding
-    common = {"layout": op.layout, "ceil_mode": op.ceil_mode}
     along = rw.make(
         MaxPool2dOp,
         op.operands[0],
@@ -24,7 +23,7 @@ def maximum_by_rows(op: MaxPool2dOp, rw: Rewriter) -> Replacement:
         strides=(1, right),
         padding=(0, left, 0, far),
         dilation=(1, op.dilation[1]),
-        **common,
+        layout=op.layout,
     )
     return rw.make(
         MaxPool2dOp,
@@ -33,5 +32,5 @@ def maximum_by_rows(op: MaxPool2dOp, rw: Rewriter) -> Replacement:
         strides=(down, 1),
         padding=(top, 0, bottom, 0),
         dilation=(op.dilation[0], 1),
-        **common,
+        layout=op.layout,
     )

@@ -54,8 +54,8 @@ def test_cubes_keep_their_sign_and_integers_wrap() -> None:
         mlc.compile(one_node("Pow", {"x": x}, {"e": np.float32(3)}))({"x": x})["y"], x**3, rtol=3e-7
     )
     n = np.arange(-5, 6, dtype=np.int64)
-    model = one_node("Pow", {"n": n}, {"e": np.int64(3)})
-    np.testing.assert_array_equal(mlc.compile(model)({"n": n})["y"], n**3)
+    (cube,), _ = values(one_node("Pow", {"n": n}, {"e": np.int64(3)}), {"n": n})
+    np.testing.assert_array_equal(cube, n**3)
 
 
 @pytest.mark.parametrize("beta", [0.75, 0.5, 0.6])
