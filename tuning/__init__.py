@@ -18,6 +18,7 @@ _PUBLIC = {
     "Evaluation": "mlc.tuning.farm:Evaluation",
     "LocalFarm": "mlc.tuning.measure.local:LocalFarm",
     "Database": "mlc.tuning.records.database:Database",
+    "tune_layouts": "mlc.tuning.graph_tuner.tune:tune_layouts",
     "Task": "mlc.tuning.task:Task",
 }
 

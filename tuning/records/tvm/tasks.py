@@ -5,8 +5,8 @@ A template's task is the kernel that mlc has in the layout of the configuration:
 layouts of picture and weight, tile_x's innermost size is the width of a dense layer's packed weight. What is left of
 the configuration are knobs of the strategy:
 
-    tile_ow (tile_y) innermost -> rows        tile_y middle -> row_blocks      tile_x innermost -> lanes or columns
-                                              tile_x middle -> column_parts
+    tile_ow, tile_y innermost -> tile_rows     tile_x innermost -> tile_lanes
+    tile_y middle -> row_part, grid_rows       tile_x middle -> column_part, and grid_columns from it
 
 A knob takes the candidate that is nearest by its ratio. Unrolling (unroll_kw, tile_k, tile_inner) is no knob of mlc's:
 its tile is unrolled, its reduction loops are left to LLVM.
@@ -113,11 +113,12 @@ def _nearest(sizes: list[int], wanted: int) -> int:
 
 def _wanted(workload: Workload, tiles: TileSizes) -> dict[str, int]:
     if isinstance(workload, Convolution):
-        return {"rows": tiles.rows, "columns": 1}
-    rows, columns = ceil(workload.m / tiles.rows), ceil(workload.n / tiles.lanes)
-    sizes = {"rows": tiles.rows, "lanes": tiles.lanes}
+        return {"tile_rows": tiles.rows, "tile_columns": 1}
+    sizes = {"tile_rows": tiles.rows, "tile_lanes": tiles.lanes}
     if workload.batch is None:
-        sizes |= {"row_blocks": ceil(rows / tiles.row_part), "column_parts": ceil(columns / tiles.column_part)}
+        columns = ceil(ceil(workload.n / tiles.lanes) / tiles.column_part)
+        sizes |= {"row_part": tiles.row_part, "grid_rows": tiles.row_part}
+        sizes |= {"column_part": tiles.column_part, "grid_columns": columns}
     return sizes
 
 
@@ -128,19 +129,20 @@ def tiles_of_values(task: Task, workload: Workload, values: Values, blocks: tupl
 
     def size(name: str, otherwise: int) -> int:
         value = values.get(name, defaults.get(name, otherwise))
-        return value if isinstance(value, int) else otherwise
+        return value if isinstance(value, int) and value > 0 else otherwise
 
     inner, outer = blocks
     if isinstance(workload, Convolution):
         columns = workload.out_sizes[1]
         usual = max(n for n in range(1, min(columns, _MOST_ROWS) + 1) if columns % n == 0)
-        return TileSizes(rows=size("rows", usual), lanes=outer, in_block=inner)
-    rows, lanes = size("rows", 1), size("lanes", outer or 16)
+        return TileSizes(rows=size("tile_rows", usual), lanes=outer, in_block=inner)
+    rows, lanes = size("tile_rows", 1), size("tile_lanes", outer or 16)
     if workload.batch is not None:
         return TileSizes(rows=rows, lanes=lanes)
-    tiles = ceil(workload.m / rows), ceil(workload.n / lanes)
-    parts = (ceil(n / min(size(name, 1), n)) for n, name in zip(tiles, ("row_blocks", "column_parts"), strict=True))
-    return TileSizes(rows, lanes, row_part=next(parts), column_part=next(parts), inner=min(rows, 16))
+    columns = ceil(workload.n / lanes)
+    column_part = size("column_part", ceil(columns / min(size("grid_columns", 1), columns)))
+    row_part = size("row_part", size("grid_rows", 1))
+    return TileSizes(rows, lanes, row_part=row_part, column_part=column_part, inner=min(rows, 16))
 
 
 def model_of(workload: Workload) -> Model:

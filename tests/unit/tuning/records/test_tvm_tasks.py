@@ -99,7 +99,7 @@ def test_a_log_gives_hints_and_a_database_gives_a_log(tmp_path: Path, capsys: py
         first, second = database.tasks()
         assert database.results(first) == [], "TVM's seconds are no measurement of mlc's kernel"
         assert database.fastest(first) is None
-        assert [dict(values)["rows"] for values in database.hints(second)] == [14]
+        assert [dict(values)["tile_rows"] for values in database.hints(second)] == [14]
         (hint,) = database.hints(first)
         assert database.lease(first, hint, 60), "a hint is still to be measured"
         database.add(first, hint, ran(1.5e-3, at=7.0))
