@@ -152,13 +152,15 @@ class _Build:
         """The compiled kernel, from the cache if it has it."""
         how = ",".join(map(pass_text, self.passes)) + self.options.key() + Target.parse(self.options.target).features
         key = key_of([*map(str, self.ops), how])
-        if self.cache is not None and (data := self.cache.kernel(key)) is not None:
-            return KernelCode.unpack(data)
+        records = self.options.records
+        for one in [] if self.cache is None else self.cache.keys(key, records):
+            if self.cache is not None and (data := self.cache.kernel(one)) is not None:
+                return KernelCode.unpack(data)
         code = compile_kernel(self.ops, make_context(), self.passes, self.options)
         for warning in code.warnings:
             warn(None, f"kernel '{self.name}': {warning}")
         if self.cache is not None:
-            self.cache.publish_kernel(key, code.pack())
+            self.cache.publish_kernel(self.cache.note_asked(key, records, code.asked), code.pack())
         return code
 
     def text(self, level: str) -> str:

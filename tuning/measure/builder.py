@@ -100,7 +100,7 @@ def build(name: str, given: MeasureInput, is_default: bool, memory_bytes: int) -
     make, task = maker(name), given.task
     try:
         with limited_memory(memory_bytes), collected_warnings():
-            artefact = artefact_of(make(task, given.values), task.target, task.threads)
+            artefact = artefact_of(make(task, given.values), task.compiled_for, task.threads)
             signature = signature_of(task.kernel) if is_default else None
     except UserError as error:
         return failed(ErrorCode.INSTANTIATION_ERROR, str(error))

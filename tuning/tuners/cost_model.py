@@ -1,0 +1,61 @@
+"""What a candidate will cost: kernel ridge regression, and trees beside it as measurements add up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mlc.tuning.tuners.encoding import Floats
+from mlc.tuning.tuners.ridge import Prediction, Ridge
+from mlc.tuning.tuners.trees import Trees, has_trees
+
+if TYPE_CHECKING:
+    from mlc.tuning.tuners.encoding import Encoding
+
+_TREES_FROM = 24
+"""Measurements from which on trees are trained."""
+_TREES_HALF = 128
+"""Measurements at which the trees' word counts as much as the ridge's."""
+_ERROR = 0.5
+"""How much worse than the slowest candidate one that failed counts, in the logarithm of seconds."""
+
+
+class CostModel:
+    """The logarithm of seconds by features: `fit` on what was measured, then `predict`."""
+
+    def __init__(self, encoding: Encoding, seed: int, trees: bool | None = None) -> None:
+        self._ridge = Ridge(encoding.groups)
+        self._trees = Trees(seed) if (has_trees() if trees is None else trees) else None
+        self._trees_weight = 0.0
+
+    def fit(self, features: Floats, seconds: Sequence[float], means: Floats | None = None) -> None:
+        """Learn from candidates; infinite seconds are errors; `means` are further features that act linearly."""
+        costs = targets(seconds)
+        self._ridge.fit(features, costs, means)
+        self._trees_weight = 0.0
+        if self._trees is not None and len(costs) >= _TREES_FROM and costs.std() > 0:
+            self._trees_weight = len(costs) / (len(costs) + _TREES_HALF)
+            self._trees.fit(_side_by_side(features, means), costs)
+
+    def predict(self, features: Floats, means: Floats | None = None) -> Prediction:
+        """The expected logarithms of seconds of candidates."""
+        prediction = self._ridge.predict(features, means)
+        if self._trees is not None and self._trees_weight > 0:
+            word = self._trees.predict(_side_by_side(features, means))
+            prediction.costs = (1 - self._trees_weight) * prediction.costs + self._trees_weight * word
+        return prediction
+
+
+def targets(seconds: Sequence[float]) -> Floats:
+    """The logarithms of seconds; an error counts as somewhat slower than the slowest."""
+    given = np.array(seconds, np.float64)
+    valid = np.isfinite(given) & (given > 0)
+    logs = np.log(np.where(valid, given, 1.0))
+    worst = float(logs[valid].max()) if valid.any() else 0.0
+    return np.where(valid, logs, worst + _ERROR)
+
+
+def _side_by_side(features: Floats, means: Floats | None) -> Floats:
+    return features if means is None else np.hstack([features, means])
