@@ -1,5 +1,7 @@
 """Remote sessions: files, models and times on a device of a cluster."""
 
+import os
+import signal
 import threading
 
 import clusters
@@ -49,6 +51,21 @@ def test_a_model_runs_and_is_timed_there(server, saved):
         assert timed.min > 0
         with pytest.raises(UserError, match=r"expected input 'x'"):
             model.run({"x": x[:2]})
+
+
+def test_a_crash_costs_the_loaded_models_only(server, saved):
+    x = np.ones((4, 8), np.float32)
+    with connect(server) as session:
+        model = session.load(session.upload(saved))
+
+        def kill(dask_worker):
+            for held in dask_worker.plugins["mlc-device"].sessions.values():
+                os.kill(held.process._worker.pid, signal.SIGSEGV)
+
+        session._client.run(kill, workers=[session.address])
+        with pytest.raises(UserError, match=r"was ended by SIGSEGV; load the models again"):
+            model.run({"x": x})
+        assert np.array_equal(session.load(saved.name).run({"x": x})["y"], x)
 
 
 def test_files(server, tmp_path):

@@ -8,7 +8,7 @@ from mlc.codegen.evaluator import can_flush
 from mlc.targets.target import native_target
 from mlc.tuning.farm import Evaluation
 from mlc.tuning.measure.builder import build
-from mlc.tuning.measure.runner import Runner
+from mlc.tuning.measure.runner import TaskRunner
 from mlc.tuning.results import ErrorCode, MeasureInput
 
 NAME = "tuning_candidates:candidate"
@@ -17,7 +17,7 @@ QUICK = Evaluation(number=1, repeat=2, min_repeat_ms=0.01, run_timeout_s=60)
 
 @pytest.fixture(scope="module")
 def runner():
-    return Runner()
+    return TaskRunner()
 
 
 def referred(runner, kernel, threads=1, evaluation=QUICK):

@@ -6,7 +6,7 @@ import pytest
 
 from mlc.tuning.measure.artefact import TensorInfo
 from mlc.tuning.measure.child import in_child
-from mlc.tuning.measure.regions import ArrayRegion, Region, scratch_region
+from mlc.tuning.measure.regions import ArrayRegion, GuardedRegion, scratch_region
 
 
 def written(address):
@@ -21,7 +21,7 @@ def written(address):
 
 @pytest.mark.parametrize("size", [1, 64, 240, 4096, 5000])
 def test_memory_around_an_array_is_guarded(size):
-    region = Region(size)
+    region = GuardedRegion(size)
     assert region.address % 64 == 0
     assert written(region.address + size - 1).value == "alive"
     assert written(region.first + region.length).died == "SIGSEGV"
@@ -34,7 +34,7 @@ def test_memory_around_an_array_is_guarded(size):
 
 
 def test_bytes_in_front_of_an_array_are_watched():
-    region = Region(100)
+    region = GuardedRegion(100)
     ctypes.c_uint8.from_address(region.address - 1).value = 1
     assert not region.intact()
 
@@ -48,7 +48,7 @@ def test_a_frozen_array_is_read_only():
 
 
 def test_shared_memory_is_seen_by_the_parent():
-    region = Region(8, shared=True)
+    region = GuardedRegion(8, shared=True)
     assert written(region.address).value == "alive"
     assert region.bytes[0] == 1
 
@@ -67,7 +67,7 @@ def test_a_child_that_hangs_is_ended():
 def test_a_child_has_a_memory_limit():
     def allocate():
         try:
-            Region(1 << 30)
+            GuardedRegion(1 << 30)
         except OSError as error:
             return error.strerror
         return "memory"
