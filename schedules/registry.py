@@ -39,6 +39,7 @@ BUILTIN_MODULES = (
     "mlc.schedules.rows",
     "mlc.schedules.reduction",
     "mlc.schedules.injective",
+    "mlc.schedules.sketches.sketch",
 )
 """The modules of mlc's own strategies."""
 
@@ -51,10 +52,11 @@ FAMILIES: dict[str, Callable[[KernelInfo], bool]] = {
         not kernel.has_scans and any(stage.is_reduction for stage in kernel.stages) and not _is_guarded(kernel)
     ),
     "injective": lambda kernel: not kernel.has_scans and not any(stage.is_reduction for stage in kernel.stages),
+    "any": lambda kernel: True,  # noqa: ARG005
 }
 """
 Family -> the kernels that its strategies are tried on: those with a scan; of the others those with a sum of products,
-with any reduction, without a reduction.
+with any reduction, without a reduction; all kernels.
 """
 
 
@@ -108,7 +110,7 @@ def strategy(
     """
     Register a function that writes schedules, under its name; higher priorities are tried first.
 
-    `when` is a condition on the target, `accepts` one on the kernel. mlc's own have the priorities 10 to 70. `key` is a
+    `when` is a condition on the target, `accepts` one on the kernel. mlc's own have the priorities 1 to 70. `key` is a
     text that changes whenever the schedules change: it goes into the caches' keys. Without one a program's strategy
     turns the caches off; an installed one's version is its key. Raise `version` when the same values of the knobs give
     another schedule: records of tuning carry it, and those of other versions are ignored.
