@@ -52,7 +52,7 @@ FAMILIES: dict[str, Callable[[KernelInfo], bool]] = {
         not kernel.has_scans and any(stage.is_reduction for stage in kernel.stages) and not _is_guarded(kernel)
     ),
     "injective": lambda kernel: not kernel.has_scans and not any(stage.is_reduction for stage in kernel.stages),
-    "any": lambda kernel: True,  # noqa: ARG005
+    "any": lambda kernel: True,
 }
 """
 Family -> the kernels that its strategies are tried on: those with a scan; of the others those with a sum of products,

@@ -56,7 +56,7 @@ REDUCES = (MeanOp, SumOp, MaxOp, MinOp, ProdOp)
 Site = Conv2dOp | DenseOp
 
 
-class LayoutCosts(Protocol):
+class TransformCosts(Protocol):
     """Seconds of kernels and of transforms, measured or made up."""
 
     def kernel(self, site: Site, blocks: SiteBlocks) -> float:
@@ -94,7 +94,7 @@ class LayoutChoices:
         }
 
 
-def layout_choices(function: FuncOp, costs: LayoutCosts, block: int) -> LayoutChoices:
+def layout_choices(function: FuncOp, costs: TransformCosts, block: int) -> LayoutChoices:
     """The choices of a function in front of graph-alter-op-layout; `block` is the elements of a vector."""
     sites = sites_of(function)
     found = LayoutChoices(sites, [alternatives_of(site, block) for site in sites])
@@ -128,7 +128,7 @@ def _distinct(own: int, others: Sequence[int], size: int) -> list[int]:
 class _Edges:
     """Adds the costs of transforms while the ops of a function are visited in order."""
 
-    def __init__(self, choices: LayoutChoices, costs: LayoutCosts) -> None:
+    def __init__(self, choices: LayoutChoices, costs: TransformCosts) -> None:
         self.choices, self.costs = choices, costs
         self.number: dict[Operation, int] = {site: n for n, site in enumerate(choices.sites)}
         self.source: dict[SSAValue, int] = {}

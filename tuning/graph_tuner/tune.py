@@ -36,7 +36,7 @@ from mlc.support.threads import thread_count
 from mlc.support.weights import WeightStore
 from mlc.targets.description import describe
 from mlc.targets.target import Target, TargetLike, target_text
-from mlc.tuning.graph_tuner.layouts import LayoutCosts, Site, layout_choices
+from mlc.tuning.graph_tuner.layouts import Site, TransformCosts, layout_choices
 from mlc.tuning.records.context import Snapshot, SnapshotEntry
 from mlc.tuning.records.database import Database
 from mlc.tuning.records.record import Comparison
@@ -160,7 +160,7 @@ def tune_layouts(
     database: Database,
     target: TargetLike = "native",
     threads: int | None = None,
-    costs: LayoutCosts | None = None,
+    costs: TransformCosts | None = None,
 ) -> LayoutReport:
     """
     Choose the layouts of a model's convolutions and dense layers, and keep them where the model is faster for sure.
