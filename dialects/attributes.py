@@ -57,6 +57,9 @@ How the arrays of a kernel lie in memory, for each input and output: a unit (con
 (a map over the index arguments) and `offset`, both in elements, and `align` in bytes.
 """
 
+KERNEL_KNOBS = "mlc.knobs"
+"""On te.func, a dictionary: the strategy of its schedule by name, and values of the strategy's knobs."""
+
 # --- stages, loops, buffers --------------------------------------------------------------------------------------
 
 STAGE_NO_INLINE = "no_inline"

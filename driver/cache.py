@@ -4,14 +4,19 @@ Two caches on disk: compiled models and single kernels. Nothing here imports xds
     $MLC_CACHE_DIR (else $XDG_CACHE_HOME/mlc, ~/.cache/mlc)
         models/<key>/      an artifact (runtime/artifact.py)
         kernels/<key>      a checksum, then what a worker returned
+        asked/<key>        where records are in force: what they were asked for a model or a kernel
 
 A key is a hash of everything that the content follows from. An entry is written under another name and published by
 one rename, so a reader sees all of it or nothing. An entry whose checksum is wrong is removed, with a warning, and
 made again. The directory is this user's alone (0700): its content is executed. `$MLC_CACHE_SIZE` bounds it (bytes,
 4 GiB by default); what was used longest ago goes first.
+
+What is compiled while records are in force follows from their answers, too. Which questions a model or a kernel asks is
+kept under its key, and its entry under a key of the answers: it is found as long as they are the same.
 """
 
 import hashlib
+import json
 import os
 import tempfile
 from collections.abc import Iterable
@@ -25,11 +30,15 @@ from stat import S_IMODE
 from mlc.driver.options import has_own_passes
 from mlc.runtime.artifact import Artifact, DamagedArtifact
 from mlc.support.errors import warn
+from mlc.support.records import Provider, RecordKey, answers_digest
 from mlc.support.registered.plugins import plugins, plugins_key
 from mlc.support.scratch import PREFIX, release_scratch, remove_scratch
 
 DEFAULT_SIZE = 4 << 30
 _DIGEST = 32
+_VARIANTS = 16
+"""Lists of questions that are kept for a key: they differ only where an answer leads to other kernels."""
+_PARTS = ("models", "kernels", "asked")
 
 
 class Cache:
@@ -52,7 +61,7 @@ class Cache:
                 raise OSError("it belongs to another user")
             if S_IMODE(facts.st_mode) & 0o077:
                 root.chmod(0o700)
-            for part in ("models", "kernels"):
+            for part in _PARTS:
                 (root / part).mkdir(exist_ok=True, mode=0o700)
                 if not os.access(root / part, os.W_OK):
                     raise OSError("it cannot be written")
@@ -113,26 +122,56 @@ class Cache:
 
     def publish_kernel(self, key: str, data: bytes) -> None:
         """Keep a kernel; a full disk is not an error."""
-        directory = self.root / "kernels"
+        self._write("kernels", key, hashlib.sha256(data).digest() + data, "a kernel was not cached")
+
+    def _write(self, part: str, name: str, data: bytes, failed: str) -> None:
+        """Publish a file, or warn that it is not."""
+        directory = self.root / part
         try:
             handle, temporary = tempfile.mkstemp(prefix=".", dir=directory)
             try:
                 with os.fdopen(handle, "wb") as file:
-                    file.write(hashlib.sha256(data).digest() + data)
-                Path(temporary).rename(directory / key)
+                    file.write(data)
+                Path(temporary).rename(directory / name)
             except BaseException:
                 Path(temporary).unlink(missing_ok=True)
                 raise
         except OSError as error:
-            warn(None, f"a kernel was not cached: {error.strerror}")
+            warn(None, f"{failed}: {error.strerror}")
+
+    # --- records ---
+
+    def keys(self, key: str, records: Provider | None) -> list[str]:
+        """The keys of the entries that the answers of now may lead to; the key itself where no records are in force."""
+        if records is None:
+            return [key]
+        return [_answered(key, records, asked) for asked in self._asked(key)]
+
+    def note_asked(self, key: str, records: Provider | None, asked: Iterable[RecordKey]) -> str:
+        """Note what the records were asked for an entry; the key under which it is published."""
+        if records is None:
+            return key
+        mine, known = sorted(asked), self._asked(key)
+        if mine not in known:
+            text = json.dumps([mine, *known][:_VARIANTS])
+            self._write("asked", key, text.encode(), "what the records were asked was not cached")
+        return _answered(key, records, mine)
+
+    def _asked(self, key: str) -> list[list[RecordKey]]:
+        """The lists of questions that are noted for a key."""
+        try:
+            rows = json.loads((self.root / "asked" / key).read_text())
+            return [[(hash_, target, threads) for hash_, target, threads in row] for row in rows]
+        except (OSError, ValueError):
+            return []
 
     # --- size ---
 
     def trim(self, keep: Path | None = None) -> None:
         """Remove what was used longest ago until the rest fits."""
         entries: list[tuple[int, Path, int]] = []
-        for part in ("models", "kernels"):
-            for path in (self.root / part).iterdir():
+        for folder in [self.root / part for part in _PARTS if (self.root / part).is_dir()]:
+            for path in folder.iterdir():
                 if path.name.startswith(PREFIX):  # being written; abandoned ones go when the next is made
                     continue
                 with suppress(FileNotFoundError):  # another process trims, too
@@ -144,6 +183,11 @@ class Cache:
             if path != keep:
                 rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
                 total -= size
+
+
+def _answered(key: str, records: Provider, asked: Iterable[RecordKey]) -> str:
+    """The key of what was compiled with these answers."""
+    return hashlib.sha256(f"{key} {answers_digest(records, asked)}".encode()).hexdigest()
 
 
 def cache_directory() -> Path:

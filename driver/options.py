@@ -10,6 +10,7 @@ from mlc.driver.memory_options import MemoryOptions
 from mlc.driver.models.schedules import Schedules
 from mlc.support.errors import UserError
 from mlc.support.files import read_file
+from mlc.support.records import Provider, all_in_force
 from mlc.support.registered.plugins import is_plugins
 from mlc.support.registered.registrations import have_keys, registrations_key
 from mlc.targets.device import HOST, Device
@@ -56,6 +57,8 @@ class Options:
     """The devices besides the host, on which graph.on_device may place values."""
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     """How memory is planned."""
+    records: Provider | None = field(default_factory=all_in_force, compare=False)
+    """Who answers which values the knobs of a schedule take: the records in force where the options are made."""
 
     def __post_init__(self) -> None:
         if isinstance(self.opt_level, bool) or self.opt_level not in range(5):

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from mlc import moved
+from mlc.support.records import opens_records as _opens_records
 from mlc.support.version import __version__ as __version__
 
 moved.install()
@@ -24,6 +25,8 @@ _PUBLIC = {
     "interpret": "mlc.driver.compare.interpret:interpret",
     "quantize": "mlc.driver.quantize:quantize",
     "PassContext": "mlc.driver.pipeline.context:PassContext",
+    "tune": "mlc.tuning.tune:tune",
+    "records": "mlc.tuning.records.context:records",
     "Executable": "mlc.runtime.executable:Executable",
     "TensorSpec": "mlc.runtime.executable:TensorSpec",
     "load_executable": "mlc.driver.toolchain:load_executable",
@@ -42,6 +45,14 @@ _PUBLIC = {
 }
 # What `%load_ext mlc` and `%unload_ext mlc` call in IPython.
 _HOOKS = {name: f"mlc.tools.notebook:{name}" for name in ("load_ipython_extension", "unload_ipython_extension")}
+
+
+def _open_records(path: str) -> Any:
+    """Tuning's reader of a database, which the driver does not import."""
+    return import_module("mlc.tuning.records.context").opened(path)
+
+
+_opens_records(_open_records)
 
 
 def __getattr__(name: str) -> Any:

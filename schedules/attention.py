@@ -21,6 +21,7 @@ from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.knobs import AUTO, blocks, sizes
 from mlc.schedules.registry import strategy
 from mlc.targets.cost.caches import FLOAT_BYTES, planned_l2_bytes
 from mlc.targets.cost.threads import balance
@@ -35,6 +36,15 @@ from mlc.targets.cost.thresholds import (
 )
 from mlc.targets.cost.tiles import divisors, even_split, register_tile
 from mlc.targets.target import Target
+
+TRIED_VECTORS = 8
+"""Vectors of a block of queries that tuning tries, at most."""
+TRIED_ROWS = 32
+"""Queries of a register tile of the second product that tuning tries, at most."""
+TRIED_KEYS = (64, 128, 256, 512)
+"""Keys of a block of the second product that tuning tries."""
+TRIED_SCORE_ROWS = (4, 6, 8, 12, 14, 24)
+"""Keys of a register tile of the scores that tuning tries."""
 
 
 @dataclass(frozen=True)
@@ -116,8 +126,9 @@ class AttentionSchedule:
         """The queries of a block: its strips fit the planned share of L2; up to `STRIP_VECTORS` vectors."""
         strips = STRIPS * FLOAT_BYTES * self.keys * self.width
         vectors = max(1, min(STRIP_VECTORS, planned_l2_bytes(self.target) // strips))
-        block = even_split(ceil(self.queries / self.width), vectors) * self.width
-        return min(self.queries, block)
+        block = min(self.queries, even_split(ceil(self.queries / self.width), vectors) * self.width)
+        tried = sizes(self.queries, block, TRIED_VECTORS * self.width, self.width)
+        return min(self.queries, self.s.choose("queries", tried, block))
 
     def parts_of_queries(self) -> int:
         """The number of tasks for the queries of one head that balances the threads."""
@@ -151,7 +162,8 @@ class AttentionSchedule:
         *outer, i, d, j = s.loops(s.block(st.name), n + 1)
         lanes = st.extents[n - 1]
         size = register_tile(self.block, ceil(lanes / self.width), self.target)
-        rows = max(r for r in divisors(self.block) if r <= size.rows)
+        most = self.s.choose("mix_rows", blocks(TRIED_ROWS), AUTO) or size.rows
+        rows = max(r for r in divisors(self.block) if r <= most)
         row, i = self.split(i, self.queries, self.block)
         i_tile, i = self.split(i, self.block, rows)
         part: list[SSAValue] = []
@@ -161,7 +173,8 @@ class AttentionSchedule:
         d_tile, d = self.split(d, lanes, size.vectors * self.width)
         # a block of v stays in L1 while all rows pass over it; the sums wait in the thread's scratch
         near = self.target.l1_bytes // (2 * FLOAT_BYTES * lanes)  # keys of which v fills half of L1
-        j_block, j = self.split(j, self.keys, even_split(self.keys, max(LEAST_KEYS, near)))
+        keys = self.s.choose("mix_keys", (AUTO, *(n for n in TRIED_KEYS if n < self.keys)), AUTO)
+        j_block, j = self.split(j, self.keys, keys or even_split(self.keys, max(LEAST_KEYS, near)))
         grid, tiles = [*outer, *part], [*d_tile, *i_tile]
         s.reorder(*grid, *row, *j_block, *tiles, j, i, d)
         top = s.fuse(*grid) if len(grid) > 1 else grid[0] if grid else row[0]
@@ -203,7 +216,8 @@ class AttentionSchedule:
         size = register_tile(self.keys, ceil(self.block / self.width), self.target)
         *_, i, j, d = s.loops(block, n + 1, under=top)
         i_tile, i = self.split(i, self.block, size.vectors * self.width)
-        j_tile, j = self.split(j, self.keys, size.rows)
+        rows = self.s.choose("score_rows", (AUTO, *(n for n in TRIED_SCORE_ROWS if n < self.keys)), AUTO)
+        j_tile, j = self.split(j, self.keys, rows or size.rows)
         s.reorder(*i_tile, *j_tile, d, j, i)
         at = [top, *i_tile, *j_tile][-1]
         for follower in self.followers():

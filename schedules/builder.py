@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar, cast
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -10,8 +11,10 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlc.dialects import sched
 from mlc.dialects.index import Index
 from mlc.dialects.sched import BLOCK, LOOP
+from mlc.schedules.knobs import chosen
 
 Factor = int | SSAValue | None
+T = TypeVar("T", int, str, tuple[int, ...])
 
 
 def _int(value: int) -> IntegerAttr:
@@ -32,9 +35,14 @@ class ScheduleBuilder:
         self.body = Block()
         self.symbolic: set[SSAValue] = set()
         """Loops of symbolic extent; strategies add the loops that they obtain, splits and fusions propagate it."""
+        self.knobs: dict[str, sched.KnobOp] = {}
+        """What the strategy chose among several candidates; the schedule begins with them."""
 
     def finish(self) -> sched.ScheduleOp:
         """The schedule, to be put beside its kernel."""
+        for op in reversed(self.knobs.values()):
+            first = self.body.first_op
+            self.body.add_op(op) if first is None else self.body.insert_op_before(op, first)
         return sched.ScheduleOp.make(self.kernel, Region(self.body))
 
     def add(self, op: Operation, names: Sequence[str] = ()) -> list[SSAValue]:
@@ -74,6 +82,19 @@ class ScheduleBuilder:
     def knob(self, name: str, candidates: Sequence[int], default: int) -> SSAValue:
         """A choice for tuning, to be used as a factor."""
         return self.add(sched.KnobOp.make(name, candidates, default), [_identifier(name)])[0]
+
+    def choose(self, name: str, candidates: Sequence[T], default: T) -> T:
+        """
+        The value of a choice of the strategy: the one given for the kernel, else the default; recorded as a knob.
+
+        Raises UserError for a given value that is not among the candidates.
+        """
+        values = tuple(dict.fromkeys([*candidates, default]))
+        value = chosen(name, values, default)
+        if len(values) > 1 and name not in self.knobs:
+            self.knobs[name] = op = sched.KnobOp.make(name, values, default, value)
+            op.result.name_hint = _identifier(name)
+        return cast("T", value)
 
     # --- loops --------------------------------------------------------------------------------------------------
 
@@ -196,8 +217,8 @@ def _identifier(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name) if name[:1].isalpha() else "b"
 
 
-def set_knobs(schedule: sched.ScheduleOp, values: Mapping[str, int]) -> None:
-    """Apply a tuning record: the values of knobs by name; knobs that it lacks keep their default."""
+def set_knobs(schedule: sched.ScheduleOp, values: Mapping[str, sched.KnobValue]) -> None:
+    """Give the knobs of a schedule values by name; knobs without one keep theirs."""
     for op in schedule.body.block.ops:
         if isinstance(op, sched.KnobOp) and op.knob.data in values:
-            op.properties["default"] = _int(values[op.knob.data])
+            op.choose(values[op.knob.data])

@@ -10,7 +10,7 @@ only S has: each step broadcasts one scalar a row) and columns (an axis that onl
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from typing import NamedTuple, TypeVar
 
@@ -20,9 +20,11 @@ from mlc.dialects import sched
 from mlc.dialects.index import Div, tile
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.knobs import AUTO, BY_MODEL, SWITCH, blocks, sizes, switched
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.schedules.roles import Roles, roles_of
+from mlc.support.errors import UserError
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far
 from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block
 from mlc.targets.cost.thresholds import (
@@ -48,6 +50,12 @@ from mlc.targets.cost.tiles import even_split, register_tile, sliding_rows
 from mlc.targets.target import Target
 
 Handle = SSAValue
+MOST_TILE_ROWS = 32
+"""Rows of a register tile that tuning tries, at most: the registers of AVX-512."""
+MOST_TILE_VECTORS = 8
+"""Vectors of a register tile's row that tuning tries, at most."""
+MOST_COLUMN_PARTS = 16
+"""Parts of the columns that tuning tries, at most."""
 S = TypeVar("S", bound="ContractionSchedule")
 
 
@@ -87,7 +95,7 @@ class ContractionSchedule:
         self.s = ScheduleBuilder(kernel.name)
         self.width = target.lanes("f32")
         self.pads = [p for p in kernel.producers(stage) if not p.is_reduction]
-        self.size = self.tile()
+        self.size = self.tuned(self.tile())
         self.epilogue = [c for c in kernel.after(stage) if reads_pointwise(c, stage)]
 
     # --- sizes ---
@@ -127,6 +135,33 @@ class ContractionSchedule:
         if wide >= lanes:
             wide = lanes
         return TileSize(t.rows, 1, wide)
+
+    def tuned(self, size: TileSize) -> TileSize:
+        """The register tile that the knobs say; the cost model's by default."""
+        e, r = self.stage.extents, self.roles
+        rows, columns, lanes = size.rows, size.columns, size.lanes
+        if r.rows is not None:
+            most = MOST_TILE_ROWS * size.pixels
+            rows = self.s.choose("tile_rows", sizes(e[r.rows], rows, most, size.pixels), rows)
+        if self.slides or size.pixels > 1:
+            return size._replace(rows=rows)
+        if r.columns is not None:
+            columns = self.s.choose("tile_columns", sizes(e[r.columns], columns, MOST_TILE_VECTORS), columns)
+        elif e[r.lanes] > self.width and not r.dot:
+            most = MOST_TILE_VECTORS * self.width
+            packed = self._packed_vectors() * self.width  # a tile's lanes are parts of a packed block, or whole ones
+            tried = [n for n in sizes(e[r.lanes], lanes, most, self.width) if n % packed == 0 or packed % n == 0]
+            lanes = self.s.choose("tile_lanes", tried, lanes)
+        chosen = TileSize(rows, columns, min(lanes, e[r.lanes]), size.pixels)
+        if chosen != size and not r.dot:
+            self._expect_registers(chosen)
+        return chosen
+
+    def _expect_registers(self, size: TileSize) -> None:
+        """UserError where a tile that was given keeps more sums than there are registers."""
+        kept, most = size.rows * size.columns * ceil(size.lanes / self.width), self.target.vector_registers
+        if kept > most:
+            raise UserError(f"expected a tile of at most {most} vectors, the registers of the target, but got {kept}")
 
     def _side_by_side(self) -> int:
         """How many rows share a vector where the lanes alone leave the last one half empty: 24 channels, two pixels."""
@@ -208,6 +243,18 @@ class ContractionSchedule:
         )
         return choose_grid(work, self.threads, self.target, symbolic_rows)
 
+    def _tuned_grid(self, grid: Grid, outer_row: int | None) -> Grid:
+        """The grid that the knobs say; the cost model's by default."""
+        axis = self.roles.rows if outer_row is None else outer_row
+        rows = 1 if axis is None else self.stage.extents[axis]
+        if axis is not None and axis not in self.stage.symbolic:
+            block = self.s.choose("grid_rows", blocks(rows), AUTO)
+            grid = replace(grid, row_block=min(block, rows) or grid.row_block)
+        parts = self.s.choose("grid_columns", blocks(MOST_COLUMN_PARTS), AUTO)
+        order = self.s.choose("columns_first", SWITCH, BY_MODEL) if self.threads > 1 else BY_MODEL
+        first = switched(order, grid.columns_first)
+        return replace(grid, column_parts=parts or grid.column_parts, columns_first=first)
+
     @property
     def cycles(self) -> float:
         """The kernel's time on one core at its peak."""
@@ -240,7 +287,8 @@ class ContractionSchedule:
         l_outer, l_inner = self._split(loops[r.lanes], st.extents[r.lanes], size.lanes)
         c_outer, c_inner = self._split_axis(loops, r.columns, size.columns)
         r_outer, r_inner = self._split_axis(loops, r.rows, size.rows)
-        grid = self.grid(outer_row, size.rows, self._count(r.columns, size.columns) * self._count(r.lanes, size.lanes))
+        column_tiles = self._count(r.columns, size.columns) * self._count(r.lanes, size.lanes)
+        grid = self._tuned_grid(self.grid(outer_row, size.rows, column_tiles), outer_row)
         row_out, row_in = None, None
         if outer_row is not None:
             row_out, row_in = s.split(loops[outer_row], [None, grid.row_block])
@@ -284,7 +332,7 @@ class ContractionSchedule:
         attach = [*present(top), *nest.columns, *nest.rows][-1:]
         for stage in self.epilogue if attach else ():
             self._attach(stage, attach[0])
-        if packs and self._worth_packing():
+        if self._worth_packing() and packs:
             self._pack(nest.block, [*present(top), *nest.columns][-1])
         if self.roles.across is not None:
             self._transpose(nest.block, self.roles.across)
@@ -325,12 +373,20 @@ class ContractionSchedule:
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix whose rows are far apart: a panel of it is copied for all rows of a block."""
-        r, lanes = self.roles, self.size.lanes
+        return self._packs(self._many_panels())
+
+    def _packs(self, by_model: bool) -> bool:
+        """Whether panels of V are copied: where that is possible, as the knob says."""
+        r = self.roles
         plain = all(e.is_affine for e in r.vector.exprs) and r.vector.tensor not in self.kernel.by_result
-        plain = plain and r.across is None
+        if not plain or r.across is not None or r.dot or r.columns is not None:
+            return False
+        return switched(self.s.choose("pack", SWITCH, BY_MODEL), by_model)
+
+    def _many_panels(self) -> bool:
+        """Whether V has many panels, each of them read for many steps."""
         depth = prod(self.stage.extents[k] for k in self.stage.reduce)
-        large = r.vector.shape[-1] >= PACKED_PANELS * lanes and depth >= PACKED_DEPTH
-        return plain and not r.dot and r.columns is None and large
+        return self.roles.vector.shape[-1] >= PACKED_PANELS * self.size.lanes and depth >= PACKED_DEPTH
 
     def _transpose(self, block: Handle, across: int) -> None:
         """A copy of the whole of V, made once: the dimension of the lanes becomes the last one."""

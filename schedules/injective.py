@@ -16,6 +16,9 @@ from mlc.targets.cost.threads import balance, worth_threads
 from mlc.targets.cost.thresholds import GOOD_BALANCE, POINTWISE_VECTORS
 from mlc.targets.target import Target
 
+TRIED_VECTORS = (1, 2, 4, 8, 16)
+"""Vectors of an iteration of a pointwise loop that tuning tries."""
+
 
 @strategy(family="injective", priority=10)
 def injective(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
@@ -59,11 +62,16 @@ def is_flat(st: Stage) -> bool:
     return all(r.exprs == identity and r.shape == tuple(st.extents) and not r.mask for r in st.reads)
 
 
+def pointwise_vectors(s: ScheduleBuilder) -> int:
+    """The vectors of an iteration of pointwise loops, the same for all of a kernel's."""
+    return s.choose("vectors", TRIED_VECTORS, POINTWISE_VECTORS)
+
+
 def split_lanes(
     s: ScheduleBuilder, loops: list[SSAValue], extents: list[int], target: Target
 ) -> tuple[list[SSAValue], SSAValue]:
     """Split the last axis into pieces of `POINTWISE_VECTORS` vectors: the outer loops, and the loop to vectorize."""
-    lanes = POINTWISE_VECTORS * target.lanes("f32")
+    lanes = pointwise_vectors(s) * target.lanes("f32")
     if extents[-1] > lanes or loops[-1] in s.symbolic:
         outer, inner = s.split(loops[-1], [None, lanes])
         extents[-1] = -(-extents[-1] // lanes)

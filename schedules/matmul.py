@@ -24,6 +24,7 @@ from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.contraction import ContractionSchedule, Handle, TileSize, present, schedule_of
+from mlc.schedules.knobs import AUTO, BY_MODEL, SWITCH, blocks, switched
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.schedules.roles import Roles
@@ -32,6 +33,11 @@ from mlc.targets.cost.grids import Grid, GridWork, choose_grid, product_parts
 from mlc.targets.cost.thresholds import L2_SHARE_UNPACKED, LEAST_LANES, TRANSPOSED_ROWS
 from mlc.targets.cost.tiles import even_split
 from mlc.targets.target import Target
+
+DEPTH_BLOCKS = (64, 128, 192, 256, 384, 512, 768, 1024)
+"""Reduction steps of a depth block that tuning tries."""
+MOST_GROUP = 64
+"""Register tiles of a group that tuning tries, at most."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +116,9 @@ class MatmulSchedule(ContractionSchedule):
     @property
     def blocked(self) -> bool:
         """Whether S is too large to stay in L2 while all columns pass over it, or V needs a copy."""
-        return self.transposes or (is_far(self._bytes(self._rows), self.target) and self.size.pixels == 1)
+        if self.transposes or self.size.pixels > 1:
+            return self.transposes
+        return switched(self.s.choose("blocked", SWITCH, BY_MODEL), is_far(self._bytes(self._rows), self.target))
 
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
         """The parallel grid of row blocks and column parts, by the bytes of one batch."""
@@ -129,11 +137,9 @@ class MatmulSchedule(ContractionSchedule):
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix that does not stay in L2, or whose rows map to the same cache sets."""
-        if not super()._worth_packing():
-            return False
         apart = self.roles.vector.step(self.stage.reduce[-1], self.stage.ranges) or 0
         large = self._bytes(self.roles.lanes) > L2_SHARE_UNPACKED * self.target.l2_bytes
-        return large or share_a_set(FLOAT_BYTES * apart, self.target)
+        return self._packs(self._many_panels() and (large or share_a_set(FLOAT_BYTES * apart, self.target)))
 
     def blocks(self) -> Blocks:
         """Row and column parts for the threads; groups and depth blocks for the caches."""
@@ -142,9 +148,12 @@ class MatmulSchedule(ContractionSchedule):
         batches = prod(st.extents[k] for k in self._batches)
         far = (self._bytes(self._rows), self._bytes(r.lanes))
         parts = product_parts(rows, columns, batches, self.cycles, far, self.threads, target.core)
-        row_part, column_part = parts.row_block, parts.column_parts
+        row_part = min(self.s.choose("row_part", blocks(rows), AUTO), rows) or parts.row_block
+        column_part = min(self.s.choose("column_part", blocks(columns), AUTO), columns) or parts.column_parts
         unit = r.scalar.unit
-        depth = unit * depth_block(st.extents[-1] // unit, self.size.rows, target)
+        steps = st.extents[-1] // unit
+        tried = [n for n in DEPTH_BLOCKS if n < steps]
+        depth = unit * (self.s.choose("depth", (AUTO, *tried), AUTO) or depth_block(steps, self.size.rows, target))
         if unit > 1 and st.extents[-1] % depth:
             depth = st.extents[-1]  # a predicate must not split the factors of one word
         if self.transposes and depth < st.extents[-1]:
@@ -153,10 +162,11 @@ class MatmulSchedule(ContractionSchedule):
             FLOAT_BYTES * depth // unit
         )  # rows or columns of a depth block that stay in L2
         group_rows, group = row_part, column_part
+        wanted = self.s.choose("group", blocks(MOST_GROUP), AUTO)
         if self._copies:
-            group = even_split(column_part, max(1, near // self.size.lanes))
+            group = min(wanted, column_part) or even_split(column_part, max(1, near // self.size.lanes))
         else:
-            group_rows = even_split(row_part, max(1, near // self.size.rows))
+            group_rows = min(wanted, row_part) or even_split(row_part, max(1, near // self.size.rows))
         row_part, column_part = (n * ceil(part / n) for n, part in ((group_rows, row_part), (group, column_part)))
         ragged = rows % row_part or columns % column_part
         if self.epilogue and ragged:
@@ -219,7 +229,7 @@ class MatmulSchedule(ContractionSchedule):
     @property
     def _copies(self) -> bool:
         """Whether a blocked product packs V: it is not packed yet, or is not contiguous along the lanes."""
-        return self.transposes or super()._worth_packing()
+        return self.transposes or self._packs(self._many_panels())
 
     def _cut(self, loop: Handle | None, extent: int, size: int) -> tuple[Handle | None, Handle | None]:
         """Split a loop into (outer, inner); no loop gives (None, None)."""

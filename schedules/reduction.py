@@ -7,11 +7,14 @@ from xdsl.ir import SSAValue
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.injective import schedule_pointwise, spread
+from mlc.schedules.injective import pointwise_vectors, schedule_pointwise, spread
 from mlc.schedules.registry import strategy
-from mlc.targets.cost.thresholds import POINTWISE_VECTORS, REDUCTION_ROWS
+from mlc.targets.cost.thresholds import REDUCTION_ROWS
 from mlc.targets.cost.tiles import even_split
 from mlc.targets.target import Target
+
+TRIED_ROWS = (1, 2, 4, 8, 16)
+"""Rows of a register tile, at most, that tuning tries."""
 
 
 @strategy(family="reduction", priority=20)
@@ -57,12 +60,13 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     # the last axis longer than one gives the rows of a register tile: channels, where a mean keeps H and W as 1
     order = sorted(range(len(spatial)), key=lambda k: extents[k] > 1 or spatial[k] in s.symbolic)
     spatial, extents = [spatial[k] for k in order], [extents[k] for k in order]
-    if lanes > POINTWISE_VECTORS * width or inner[0] in s.symbolic:
-        outer, inner[0] = s.split(inner[0], [None, POINTWISE_VECTORS * width])
+    wide = pointwise_vectors(s) * width
+    if lanes > wide or inner[0] in s.symbolic:
+        outer, inner[0] = s.split(inner[0], [None, wide])
         spatial.append(outer)
-        extents.append(-(-lanes // (POINTWISE_VECTORS * width)))
+        extents.append(-(-lanes // wide))
     elif spatial and extents[-1] > 1 and lanes <= width:
-        rows = even_split(extents[-1], REDUCTION_ROWS)
+        rows = even_split(extents[-1], s.choose("rows", TRIED_ROWS, REDUCTION_ROWS))
         if rows < extents[-1] or spatial[-1] in s.symbolic:
             outer, row = s.split(spatial.pop(), [None, rows])
             spatial.append(outer)

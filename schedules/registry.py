@@ -74,6 +74,8 @@ class Strategy:
     """The targets for which it is tried; None for all."""
     accepts: Callable[[KernelInfo], bool] | None = None
     """The kernels for which it is tried, of its family; None for all."""
+    version: int = 1
+    """Raised when the same knobs give another schedule: records of other versions are ignored."""
 
     def schedule(self, kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
         """The schedule that it writes for a kernel; None where it does not accept the kernel or is not tried."""
@@ -100,13 +102,15 @@ def strategy(
     when: Callable[[Target], bool] | None = None,
     accepts: Callable[[KernelInfo], bool] | None = None,
     key: str | None = None,
+    version: int = 1,
 ) -> Callable[[Write], Write]:
     """
     Register a function that writes schedules, under its name; higher priorities are tried first.
 
     `when` is a condition on the target, `accepts` one on the kernel. mlc's own have the priorities 10 to 70. `key` is a
     text that changes whenever the schedules change: it goes into the caches' keys. Without one a program's strategy
-    turns the caches off; an installed one's version is its key.
+    turns the caches off; an installed one's version is its key. Raise `version` when the same values of the knobs give
+    another schedule: records of tuning carry it, and those of other versions are ignored.
     """
     if family not in FAMILIES:
         raise UserError(f"expected family to be one of {', '.join(FAMILIES)}, but got {family!r}")
@@ -117,7 +121,7 @@ def strategy(
         if before is not None and before.write.__module__ != module:
             other = before.write.__module__
             raise UserError(f"expected a new strategy name, but got '{name}', which {other} registers")
-        new = Strategy(name, family, priority, write, when, accepts)
+        new = Strategy(name, family, priority, write, when, accepts, version)
         if module in BUILTIN_MODULES or _is_installed(module):
             STRATEGIES[name] = new
         else:
@@ -136,11 +140,12 @@ def register_strategy(
     when: Callable[[Target], bool] | None = None,
     accepts: Callable[[KernelInfo], bool] | None = None,
     key: str | None = None,
+    version: int = 1,
 ) -> Write:
     """Register a function that writes schedules, as the decorator `@strategy` does, which documents the arguments."""
     if not callable(write):  # pyright: ignore[reportUnnecessaryComparison] callers need not be typed
         raise UserError(f"expected a function (kernel, target, threads) -> schedule, but got {write!r}")
-    return strategy(family=family, priority=priority, when=when, accepts=accepts, key=key)(write)
+    return strategy(family=family, priority=priority, when=when, accepts=accepts, key=key, version=version)(write)
 
 
 def strategies() -> list[Strategy]:
@@ -157,6 +162,12 @@ def find_strategy(name: str) -> Strategy:
     if name not in known:
         raise UserError(f"expected a strategy among {', '.join(known)}, but got '{name}'{did_you_mean(name, known)}")
     return known[name]
+
+
+def strategy_version(name: str) -> str:
+    """The version of a strategy that records carry; empty where there is none of that name."""
+    found = next((one for one in strategies() if one.name == name), None)
+    return "" if found is None else str(found.version)
 
 
 def _is_installed(module: str) -> bool:

@@ -7,9 +7,9 @@ from xdsl.ir import SSAValue
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.injective import pointwise_vectors
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
-from mlc.targets.cost.thresholds import POINTWISE_VECTORS
 from mlc.targets.target import Target
 
 
@@ -77,8 +77,9 @@ def _vectorize_stage(s: ScheduleBuilder, st: Stage, block: SSAValue, inner: list
         return
     extent, last = st.extents[-1], inner[-1]
     outer = inner[:-1]
-    if extent > POINTWISE_VECTORS * width or last in s.symbolic:
-        o, last = s.split(last, [None, POINTWISE_VECTORS * width])
+    wide = pointwise_vectors(s) * width
+    if extent > wide or last in s.symbolic:
+        o, last = s.split(last, [None, wide])
         outer = [*outer, o]
     if st.is_reduction:
         reducing = len(st.extents) - st.num_spatial

@@ -12,19 +12,22 @@ Records answer how long the schedule of a strategy takes for a kernel; `with rec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, StringAttr
 
 from mlc.dialects import sched, te
-from mlc.dialects.attributes import SCHEDULE_STRATEGY
+from mlc.dialects.attributes import KERNEL_KNOBS, SCHEDULE_STRATEGY
+from mlc.dialects.sched import KnobValue
 from mlc.schedules.analysis import KernelInfo
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.externs import joined, parts_between_externs
-from mlc.schedules.registry import strategies
+from mlc.schedules.knobs import STRATEGY, expect_known, given, values_of
+from mlc.schedules.registry import find_strategy, strategies
+from mlc.support.errors import UserError
 from mlc.support.registered.registrations import REGISTERED, note
 from mlc.targets.target import Target
 
@@ -96,11 +99,55 @@ def choose_schedule(func: te.FuncOp, target: Target, threads: int) -> sched.Sche
     if parts is not None:
         return joined(func.sym_name.data, [choose_schedule(part, target, threads) for part in parts])
     kernel = KernelInfo(func)
-    found = select_implementation(kernel, target, threads)
+    values = func.attributes.get(KERNEL_KNOBS)
+    if isinstance(values, DictionaryAttr):
+        found = implementation_of(kernel, target, threads, values_of(values))
+    else:
+        found = select_implementation(kernel, target, threads)
     if found is None:
         return ScheduleBuilder(kernel.name).finish()
     found.schedule.attributes[SCHEDULE_STRATEGY] = StringAttr(found.strategy)
     return found.schedule
 
 
-__all__ = ["Implementation", "Seconds", "choose_schedule", "records", "select_implementation"]
+def implementation_of(
+    kernel: KernelInfo, target: Target, threads: int, values: Mapping[str, KnobValue]
+) -> Implementation | None:
+    """
+    The schedule of the strategy that the values name, with these values of its knobs; without a name, of the first one.
+
+    None where no strategy accepts the kernel. Raises UserError for a strategy that is unknown or does not accept the
+    kernel, for a knob that it does not have, and for a value outside of the knob's candidates.
+    """
+    name = values.get(STRATEGY)
+    if name is None:
+        first = select_implementation(kernel, target, threads)
+        if first is None:
+            return None
+        name = first.strategy
+    one = find_strategy(str(name))
+    with given(values):
+        schedule = one.schedule(kernel, target, threads)
+    if schedule is None:
+        raise UserError(f"strategy '{name}' does not accept kernel '{kernel.name}'")
+    if set(values) - {STRATEGY} - set(knobs_of(schedule)):
+        default = one.schedule(kernel, target, threads)
+        known = [*knobs_of(schedule), *(knobs_of(default) if default is not None else ())]
+        expect_known(str(name), values, known)
+    return Implementation(str(name), schedule)
+
+
+def knobs_of(schedule: sched.ScheduleOp) -> dict[str, sched.KnobOp]:
+    """The knobs of a schedule by name."""
+    return {op.knob.data: op for op in schedule.body.block.ops if isinstance(op, sched.KnobOp)}
+
+
+__all__ = [
+    "Implementation",
+    "Seconds",
+    "choose_schedule",
+    "implementation_of",
+    "knobs_of",
+    "records",
+    "select_implementation",
+]

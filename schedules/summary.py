@@ -84,7 +84,8 @@ def _factors(values: Sequence[int], knobs: Sequence[SSAValue]) -> list[int]:
     for value in values:
         if value == KNOB:
             owner = next(chosen).owner
-            factors.append(owner.value if isinstance(owner, sched.KnobOp) else -1)
+            value = owner.value if isinstance(owner, sched.KnobOp) else -1
+            factors.append(value if isinstance(value, int) else -1)
         else:
             factors.append(-1 if value == REST else value)
     return factors

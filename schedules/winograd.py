@@ -16,6 +16,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
+from mlc.schedules.knobs import AUTO
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.targets.cost.tiles import register_tile
@@ -23,6 +24,10 @@ from mlc.targets.cost.winograd import Block, problem
 from mlc.targets.target import Target
 
 FIRST_STAGES = ["v", "m"]
+TRIED_ROWS = (2, 4, 6, 8, 12, 14, 16, 24)
+"""Tiles of a register tile of the product that tuning tries."""
+TRIED_COLUMNS = (1, 2, 4)
+"""Blocks of channels of a register tile that tuning tries."""
 
 
 @strategy(family="contraction", priority=60)
@@ -53,7 +58,7 @@ class WinogradSchedule:
 
     def build(self) -> sched.ScheduleOp:
         """The steps, last one first: a producer moves into the loops of its consumer."""
-        block = self.work.best(self.target, self.threads)[1]
+        block = self._block()
         if self.y.symbolic:
             self._symbolic(self.work.best_rows(self.target, self.threads))
         elif block.whole:
@@ -62,6 +67,23 @@ class WinogradSchedule:
         else:
             self._blocked(block)
         return self.s.finish()
+
+    def _block(self) -> Block:
+        """The block of tiles that the knob says, rows and columns; (0, 0) is the whole picture."""
+        best = self.work.best(self.target, self.threads)[1]
+        if self.y.symbolic:
+            return best
+        ways: dict[tuple[int, ...], Block] = {
+            (0, 0) if one.whole else (one.rows, one.columns): one for one in self.work.blocks()
+        }
+        return ways[self.s.choose("tiles", tuple(ways), (0, 0) if best.whole else (best.rows, best.columns))]
+
+    def _register_tile(self, count: int, vectors: int, unit: int) -> tuple[int, int]:
+        """(tiles, vectors of channels) of the product's register tile."""
+        tile = register_tile(count, vectors, self.target, unit=unit)
+        rows = self.s.choose("tile_rows", (AUTO, *TRIED_ROWS), AUTO)
+        columns = self.s.choose("tile_columns", (AUTO, *(n for n in TRIED_COLUMNS if n * unit <= vectors)), AUTO)
+        return min(rows, count) or tile.rows, columns * unit or tile.vectors
 
     def _parallel(self, loop: SSAValue) -> None:
         if self.threads > 1:
@@ -130,9 +152,9 @@ class WinogradSchedule:
         )
         oc, a, b, n, th, tw, oi, ic, ii = s.loops(s.block(self.m.name), 9, under=top)
         wide, blocks = -(-self.m.extents[6] // self.lanes), self.m.extents[0]
-        tile = register_tile(self.columns, wide * blocks, self.target, unit=wide)
-        oc_outer, oc = self._split(oc, blocks, max(1, tile.vectors // wide))
-        tw_outer, tw = s.split(tw, [None, tile.rows])
+        rows, vectors = self._register_tile(self.columns, wide * blocks, wide)
+        oc_outer, oc = self._split(oc, blocks, max(1, vectors // wide))
+        tw_outer, tw = s.split(tw, [None, rows])
         group = [oc] if blocks > 1 else []
         s.reorder(a, b, *(oc_outer if group else [oc]), n, th, tw_outer, ic, ii, tw, *group, oi)
         s.vectorize(tw, *group, oi)
@@ -155,9 +177,9 @@ class WinogradSchedule:
         s, st = self.s, self.m
         oc, a, b, t, oi, ic, ii = s.loops(s.block(st.name), 7, under=under)
         wide, blocks = -(-st.extents[4] // self.lanes), st.extents[0]
-        tile = register_tile(count, wide * blocks, self.target, unit=wide)
-        oc_outer, oc = self._split(oc, blocks, max(1, tile.vectors // wide))
-        t_outer, t = self._split(t, count, tile.rows)
+        rows, vectors = self._register_tile(count, wide * blocks, wide)
+        oc_outer, oc = self._split(oc, blocks, max(1, vectors // wide))
+        t_outer, t = self._split(t, count, rows)
         group = [oc] if blocks > 1 else []
         order = [a, b, *(oc_outer if group else [oc]), *t_outer]
         s.reorder(*order, ic, ii, t, *group, oi)

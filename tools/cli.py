@@ -3,6 +3,7 @@ mlc: compile, run, measure and check models from the command line.
 
     mlc compile model.onnx -o model.so      mlc run model.onnx --input x=x.npy --output-dir out/
     mlc bench model.onnx                    mlc check model.onnx        mlc inspect model.onnx
+    mlc tune model.onnx --records r.db      mlc compile model.onnx --records r.db
     mlc new pass my-pass                    a project of your own, with tests
     mlc run-ir kernels.mlir --random 0      mlc diff a.onnx b.onnx
 
@@ -20,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, cast
 
 from mlc.driver.options import EXECUTORS, PRECISIONS
 from mlc.tools.commands.memory import add_memory_arguments, given_memory_option, memory_arguments_of
@@ -43,10 +44,12 @@ COMMANDS = {
     "compile": ("mlc.tools.commands.compile", "compile a model to a C library, a directory, or the IR of a level"),
     "package": ("mlc.tools.commands.package", "write a compiled model as a directory that builds with make or CMake"),
     "run": ("mlc.tools.commands.run", "run a model on arrays from .npy files"),
+    "tune": ("mlc.tools.commands.tune", "search for faster schedules of a model's kernels, and keep them on record"),
     "bench": ("mlc.tools.commands.bench", "measure a model's latency, and onnxruntime's for comparison"),
     "check": ("mlc.tools.commands.check", "list all errors and unsupported operations of a model"),
     "bisect": ("mlc.tools.commands.bisect", "find the pass, the rewrite and the op that make a model wrong"),
     "reduce": ("mlc.tools.commands.reduce", "make a module small for which a command still succeeds"),
+    "records": ("mlc.tools.commands.records", "list, merge, export, import, prune and package records of tuning"),
     "new": ("mlc.tools.commands.new", "write a project of your own: a pass, op, dialect, strategy or backend"),
     "run-ir": ("mlc.tools.commands.run_ir", "run a module of any level in the reference interpreters"),
     "diff": ("mlc.tools.commands.diff", "compare two modules, models, pipelines, levels or targets"),
@@ -131,6 +134,20 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
     add_limits(parser)
 
 
+def add_records_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say which records are in force."""
+    parser.add_argument(
+        "--records",
+        action="append",
+        default=[],
+        metavar="DB",
+        help="use the schedules that `mlc tune` found to be faster; may be repeated, the last one is asked first",
+    )
+    parser.add_argument(
+        "--no-records", action="store_true", help="use no records, not those of installed packages either"
+    )
+
+
 def add_executor_argument(parser: argparse.ArgumentParser, choices: Sequence[str] = EXECUTORS) -> None:
     """Add the argument of every command that makes an executable."""
     parser.add_argument(
@@ -192,6 +209,24 @@ def passes_of(args: argparse.Namespace) -> AbstractContextManager[object]:
     if os.path.isdir(args.model):
         raise UsageError(f"expected a model file to choose the passes for, but got the directory {args.model}")
     return context_of(args, getattr(args, "opt_level", 3), [] if printing is None else [printing])
+
+
+def records_of(args: argparse.Namespace) -> AbstractContextManager[object]:
+    """The records that the options put in force, to enter around the command; nothing where they say nothing."""
+    if getattr(args, "no_records", False):
+        if args.records:
+            raise UsageError("expected --records or --no-records, but got both")
+        from mlc.support.records import answering
+
+        return answering(None)
+    given = getattr(args, "records", None)
+    if not isinstance(given, list) or not given:  # another command's argument may have the name
+        return nullcontext()
+    if os.path.isdir(args.model):
+        raise UsageError(f"expected a model file to compile with --records, but got the directory {args.model}")
+    from mlc.tuning.records.context import records
+
+    return records(*reversed(cast("list[str]", given)))
 
 
 def shapes_of(args: argparse.Namespace, option: str = "shape") -> "dict[str, tuple[int | str, ...]] | None":
@@ -296,7 +331,7 @@ def run(argv: Sequence[str]) -> int:
             return 0
         apply_limits(args)
         load_files(args)
-        with passes_of(args):
+        with passes_of(args), records_of(args):
             return import_module(COMMANDS[args.command][0]).run(args)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

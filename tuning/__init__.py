@@ -5,3 +5,29 @@ A task is a kernel on a target with a number of threads. Its space holds the val
 write (`sched.knob`). A tuner proposes values, a farm builds and measures them, a database keeps what was measured, and
 `te-read-records` puts the best values in front of `te-add-schedule`.
 """
+
+from importlib import import_module
+from typing import Any
+
+# Public name -> "module:attribute", imported on first use.
+_PUBLIC = {
+    "extract_tasks": "mlc.tuning.extract:extract_tasks",
+    "task_of": "mlc.tuning.extract:task_of",
+    "candidate_module": "mlc.tuning.extract:candidate_module",
+    "Report": "mlc.tuning.session.report:Report",
+    "Evaluation": "mlc.tuning.farm:Evaluation",
+    "LocalFarm": "mlc.tuning.measure.local:LocalFarm",
+    "Database": "mlc.tuning.records.database:Database",
+    "Task": "mlc.tuning.task:Task",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if (place := _PUBLIC.get(name)) is not None:
+        module, _, attribute = place.partition(":")
+        return getattr(import_module(module), attribute)
+    raise AttributeError(f"module 'mlc.tuning' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_PUBLIC])

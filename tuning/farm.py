@@ -13,12 +13,14 @@ from mlc.tuning.results import MeasureInput, MeasureResult
 class Evaluation:
     """How a candidate is timed; the fields are those of TVM's time_evaluator."""
 
-    number: int = 4
+    number: int = 1
     """Calls in one timed loop, at least."""
     repeat: int = 3
     """Timed loops, one number each."""
-    min_repeat_ms: float = 0.0
+    min_repeat_ms: float = 2.0
     """The least length of a timed loop: `number` grows until it is reached."""
+    stop_factor: float = 2.0
+    """A candidate whose first loop takes so many times the best one's seconds is not timed further; 0: never."""
     cooldown_s: float = 0.0
     """A pause between two loops."""
     flush_cache: bool = False

@@ -25,6 +25,8 @@ class Task:
     """The floating-point operations of one call."""
     weight: int = 1
     """How many calls a run of the model makes."""
+    compiled_for: str = "native"
+    """The target as mlc.compile takes it; `target`, its description, is what records are found by."""
 
     @cached_property
     def kernel_hash(self) -> str:

@@ -218,7 +218,7 @@ def compare_native(before: Measured, own: Sequence[Array], eps: float) -> Differ
         if old.shape != new.shape:
             return Difference(k, (), f"shape {old.shape}", f"shape {new.shape}", 0.0)
         if not is_float_dtype(new.dtype):
-            found = _integer_difference(old, new, k, bool(eps))
+            found = integer_difference(old, new, k, bool(eps))
         else:
             reference = old if before.wide is None else before.wide[k]
             error = before.error[k] if before.error else 0.0
@@ -237,7 +237,7 @@ def _clipped(reference: Array, got: Array) -> Array:
     return np.where(np.isinf(b) & (np.sign(b) == np.sign(held)) & (np.abs(held) > 0.99 * limit), b, held)
 
 
-def _integer_difference(old: Array, new: Array, output: int, from_floats: bool) -> Difference | None:
+def integer_difference(old: Array, new: Array, output: int, from_floats: bool) -> Difference | None:
     """Integers must be equal; where floats decide them, at most 1 % may be one step off."""
     apart = np.abs(old.astype(np.float64) - new.astype(np.float64))
     few = from_floats and int((apart > 0).sum()) <= max(1, new.size // 100)

@@ -143,7 +143,7 @@ from mlc.dialects.graph.ops.reduce import (
     SumOp,
 )
 from mlc.dialects.graph.ops.resize import Resize2dOp
-from mlc.dialects.graph.ops.structure import CallOp, ConstantOp, FullOp, FusedOp, IotaOp, ParamOp, YieldOp
+from mlc.dialects.graph.ops.structure import BandOp, CallOp, ConstantOp, FullOp, FusedOp, IotaOp, ParamOp, YieldOp
 from mlc.dialects.graph.ops.trigonometry import AcosOp, AsinOp, AtanOp, CoshOp, SinhOp, TanOp
 from mlc.dialects.graph.ops.winograd import Conv2dWinogradOp, WinogradWeightOp
 from mlc.dialects.graph.types import shape_of, static_shape, tensor
@@ -196,7 +196,7 @@ Graph = Dialect("graph", [*OPS.values(), *structure.STRUCTURE, *CONTROL], [DimsA
 __all__ = [  # noqa: RUF022
     "OPS", "Dim", "DimExpr", "DimsAttr", "Graph", "GraphOp", "Sample", "SymbolAttr", "infer", "location_name",
     "name_location", "op_classes", "shape_of", "static_shape", "tensor",
-    "AcosOp", "ArgsortOp", "AsinOp", "AtanOp", "BitcastOp", "BitwiseAndOp", "BitwiseNotOp", "BitwiseOrOp",
+    "AcosOp", "ArgsortOp", "AsinOp", "AtanOp", "BandOp", "BitcastOp", "BitwiseAndOp", "BitwiseNotOp", "BitwiseOrOp",
     "BitwiseXorOp", "CoshOp", "CumulativeOp", "GatherElementsOp", "GatherRowsOp", "ScatterElementsOp", "ScatterNdOp",
     "ShiftLeftOp", "ShiftRightOp", "SinhOp", "TanOp",
     "AbsOp", "AddOp", "ArgmaxOp", "ArgminOp", "AvgPool2dOp", "BatchMatmulOp", "BatchNormOp", "BiasAddOp", "BinaryOp",

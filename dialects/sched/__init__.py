@@ -5,7 +5,8 @@ The sched dialect: schedules as IR; each directive transforms the loops of a ker
     intrinsic ::= `sched.intrinsic` "name" `requires` ["feature",*] `{` loop.func @means, loop.func @emits `}`
     find      ::= %b `=` `sched.block` "name"                %l,* `=` `sched.loops` %b (`under` %l)? `:` count
                 | %c `=` `sched.child` %l `at` n
-    choose    ::= %t `=` `sched.knob` "name" `[` n,* `]` `default` n
+    choose    ::= %t `=` `sched.knob` "name" `[` value,* `]` `default` value (`value` value)?
+                  value ::= n | "name" | `[` n,* `]`
     loops     ::= %l,* `=` `sched.split` %l factors          %l,* `=` `sched.tile` %l,* factors
                 | %l `=` `sched.fuse` %l,*                   `sched.reorder` %l,*
                 | %m, %r `=` `sched.peel` %l `by` n          `sched.pragma` %l "key" `=` attr
@@ -48,12 +49,12 @@ from mlc.dialects.sched.handles import (
     BlockType,
     ChildOp,
     IntType,
-    KnobOp,
     LoopsOp,
     LoopType,
     ScheduleOp,
 )
 from mlc.dialects.sched.intrinsic import IntrinsicOp
+from mlc.dialects.sched.knobs import KnobOp, KnobValue, knob_attribute, knob_text, knob_value
 from mlc.dialects.sched.loops import (
     BindOp,
     FuseOp,
@@ -86,6 +87,7 @@ __all__ = [
     "IntType",
     "IntrinsicOp",
     "KnobOp",
+    "KnobValue",
     "LoopType",
     "LoopsOp",
     "ParallelOp",
@@ -104,6 +106,9 @@ __all__ = [
     "TransformLayoutOp",
     "UnrollOp",
     "VectorizeOp",
+    "knob_attribute",
+    "knob_text",
+    "knob_value",
 ]
 
 Sched = Dialect(

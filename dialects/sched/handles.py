@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from xdsl.dialects.builtin import DenseArrayBase, FlatSymbolRefAttrConstr, IntegerAttr, StringAttr, SymbolRefAttr, i64
+from xdsl.dialects.builtin import FlatSymbolRefAttrConstr, IntegerAttr, StringAttr, SymbolRefAttr, i64
 from xdsl.ir import Block, ParametrizedAttribute, Region, SSAValue, TypeAttribute
 from xdsl.irdl import (
     EqAttrConstraint,
@@ -172,57 +170,3 @@ class ChildOp(IRDLOperation):
     position = prop_def(I64)
     result = result_def(BlockType | LoopType)
     assembly_format = "$loop `at` $position attr-dict `:` type($result)"
-
-
-@irdl_op_definition
-class KnobOp(TextOp):
-    """
-    A tuning parameter: `%t = sched.knob "tile_j" [16, 32, 64] default 32`.
-
-    The default applies unless a tuning record, which maps names of knobs to values, has another value.
-
-    TVM: ConfigSpace.define_knob, sample_categorical.
-    """
-
-    name = "sched.knob"
-
-    knob = prop_def(StringAttr)
-    candidates = prop_def(DenseArrayBase.constr(i64))
-    default = prop_def(I64)
-    result = result_def(INT)
-
-    @staticmethod
-    def make(knob: str, candidates: Sequence[int], default: int) -> KnobOp:
-        """A knob with its candidates."""
-        return KnobOp.create(
-            properties={
-                "knob": StringAttr(knob),
-                "candidates": DenseArrayBase.from_list(i64, list(candidates)),
-                "default": IntegerAttr(default, i64),
-            },
-            result_types=[INT],
-        )
-
-    @property
-    def value(self) -> int:
-        """The value of the knob when the schedule is applied."""
-        return self.default.value.data
-
-    def verify_(self) -> None:
-        if self.value not in self.candidates.get_values():
-            known = ", ".join(map(str, self.candidates.get_values()))
-            raise VerifyException(
-                f"expected the default of knob '{self.knob.data}' among [{known}], but got {self.value}"
-            )
-
-    def write(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_string_literal(self.knob.data)
-        printer.print_string(f" {list(self.candidates.get_values())} default {self.value}")
-
-    @classmethod
-    def read(cls, parser: Parser) -> KnobOp:
-        name = parser.parse_str_literal(" as the knob's name")
-        candidates = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-        parser.parse_keyword("default")
-        return cls.make(name, candidates, parser.parse_integer(allow_boolean=False))

@@ -20,6 +20,7 @@ from mlc.driver.pipeline.manager import parse_pipeline, run_passes
 from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
 from mlc.schedules.summary import summary_of
 from mlc.support.errors import collected_warnings, fail
+from mlc.support.records import RecordKey, asking
 from mlc.targets.target import Target
 
 # The conversion that ends a level -> the level, whose text is recorded before the conversion runs.
@@ -51,8 +52,15 @@ class KernelCode:
     """The names of the registered functions that it calls."""
     libraries: list[str] = field(default_factory=list)
     """The libraries that it is linked with."""
+    records: list[list[Any]] = field(default_factory=list)
+    """What was asked of the records: the kernel's hash, target and threads, and the values that answered, or None."""
     schedule: str = ""
     """Summary of its schedule: the strategy, the register tile, the parallel loop."""
+
+    @property
+    def asked(self) -> list[RecordKey]:
+        """The keys by which the records were asked."""
+        return [(row[0], row[1], row[2]) for row in self.records]
 
     def pack(self) -> bytes:
         """As bytes: the length of a JSON header in 8 bytes, the header, the object."""
@@ -160,13 +168,14 @@ def compile_kernel(
         passes = c_passes(passes)
     recorder = _LevelRecorder(options)
     code = recorder.code
-    with collected_warnings() as found:
+    with collected_warnings() as found, asking(options.records) as asked:
         watching = validators(options, inputs)
         hooks = [recorder, *watching, *options.instruments]
         run_passes(module, ctx, passes, instruments=hooks, required=options.required, blame=True)
     for validator in watching:
         code.compared, code.unsure = validator.compared, validator.unsure
     code.warnings = list(dict.fromkeys(found))
+    code.records = [[*key, None if values is None else dict(values)] for key, values in asked.items()]
     if target.is_c:
         return _through_c(module, recorder)
     recorder.note("llvm", module)

@@ -37,6 +37,7 @@ from mlc.runtime.code import FUNCTIONS, POOL, PROBES
 from mlc.runtime.graph.convert import expect_graph
 from mlc.support.display.timing import PhaseTimer
 from mlc.support.errors import UserError, fail, warn
+from mlc.support.records import KnobValues, RecordKey, asking
 from mlc.support.weights import WeightStore
 from mlc.targets.cpu_features import used_features
 from mlc.targets.device import GLOBAL, HOST, check_architecture
@@ -81,6 +82,8 @@ class Compilation:
         self.kernels: dict[str, KernelCode] = {}
         self.extra: dict[str, bytes] = {}
         """Further objects of kernels that external compilers made, by name."""
+        self.asked: dict[RecordKey, KnobValues | None] = {}
+        """What the graph passes asked of the records, and the answers."""
         self.warnings: list[str] = []
         self.validators: list[Any] = []
         """The instrument that validates the passes on the whole module, if the options ask for it."""
@@ -191,7 +194,8 @@ class Compilation:
 
         def work() -> bytes:
             module = ModuleOp([source.clone()])
-            run_passes(module, self.ctx, passes[:end])
+            with asking(options.records):
+                run_passes(module, self.ctx, passes[:end])
             return text_of(module, self.options).encode()
 
         return work
@@ -204,10 +208,15 @@ class Compilation:
         passes = self.options.pipeline("graph")
         before = str(module)
         held = copied_store(self.model.weights) if self.options.validate else None  # passes add and remove weights
-        with self.timing.phase("graph"), replayable(lambda _: before, passes, lambda _: self.compared(held)):
+        with (
+            self.timing.phase("graph"),
+            replayable(lambda _: before, passes, lambda _: self.compared(held)),
+            asking(self.options.records) as asked,
+        ):
             self.validators = validators(self.options)
             hooks = [self.timing, *self.validators, *self.options.instruments]
             run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required, blame=True)
+        self.asked = dict(asked)
         for validator in self.validators:
             self.recorded = validator.recorded()
         self.ops["graph"] = _count(module)
@@ -246,7 +255,7 @@ class Compilation:
             if cache is None
             else {n: key_of([str(op), how[compiled_for[n].target], by_hand.get(n, "")]) for n, op in sources.items()}
         )
-        packed = {name: data for name, key in keys.items() if cache and (data := cache.kernel(key)) is not None}
+        packed = {name: data for name, key in keys.items() if cache and (data := self.cached(cache, key)) is not None}
         missing = [name for name in sources if name not in packed]
         origins = self.origins()
         jobs = [
@@ -260,10 +269,16 @@ class Compilation:
         for name, data in zip(missing, results, strict=True):
             packed[name] = data
             if cache is not None:
-                cache.publish_kernel(keys[name], data)
+                asked = KernelCode.unpack(data).asked
+                cache.publish_kernel(cache.note_asked(keys[name], self.options.records, asked), data)
         kernels = made | {name: KernelCode.unpack(packed[name]) for name in sources}
         self.account(kernels, missing)
         return kernels
+
+    def cached(self, cache: Cache, key: str) -> bytes | None:
+        """A kernel of the cache that was compiled with what the records answer now."""
+        found = (cache.kernel(one) for one in cache.keys(key, self.options.records))
+        return next((data for data in found if data is not None), None)
 
     def external(self, function: FuncOp) -> KernelCode:
         """The code of a kernel that an external compiler makes, in this process."""
@@ -360,8 +375,30 @@ class Compilation:
             "ops": self.ops,
             "calls": calls,
             "kernels": len(self.kernels),
+            "records": self.records(),
             "warnings": self.warnings,
         }
+
+    def questions(self) -> set[RecordKey]:
+        """The keys by which the records were asked."""
+        return {*self.asked, *(key for code in self.kernels.values() for key in code.asked)}
+
+    def records(self) -> list[dict[str, Any]]:
+        """Each question to the records: kernel (none for a layout), key, the values that answered, or why none did."""
+        rows: list[tuple[str, list[Any]]] = [
+            ("", [*key, None if values is None else dict(values)]) for key, values in self.asked.items()
+        ]
+        rows += [(name, row) for name, code in self.kernels.items() for row in code.records]
+        return [self.record(name, *row) for name, row in rows]
+
+    def record(self, name: str, hash_: str, target: str, threads: int, values: dict[str, Any] | None) -> dict[str, Any]:
+        """One question; why a record that there is did not answer is warned of."""
+        facts = {"kernel": name, "hash": hash_, "target": target, "threads": threads, "values": values}
+        provider = self.options.records
+        note = provider.note(name, (hash_, target, threads)) if provider is not None and values is None else ""
+        if note:
+            warn(None, note)
+        return facts | ({"note": note} if note else {})
 
     def validated(self) -> dict[str, Any]:
         """How much a validating compilation compared, and what it could not."""

@@ -28,6 +28,7 @@ from mlc.runtime.artifact import Artifact
 from mlc.support.display.timing import PhaseTimer
 from mlc.support.errors import UserError, located
 from mlc.support.files import open_file
+from mlc.support.records import RecordsLike, given_records
 from mlc.support.scratch import ending_in_order, remove_scratch
 from mlc.targets.device import Device, devices_of
 from mlc.targets.target import TargetLike, target_text
@@ -67,6 +68,7 @@ def compile(
     pools: Sequence[DeclaredPool] = (),
     compilers: Sequence[str] = (),
     devices: Mapping[str, TargetLike | Device] | None = None,
+    records: RecordsLike = None,
 ) -> Executable:
     """
     Compile a Model, an ONNX model, a torch.export program, or a file (.onnx, .mlir, .pt2).
@@ -92,6 +94,8 @@ def compile(
     `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).
 
     `devices` are further ones by name, on which graph.on_device places values; kernels there are for their targets.
+    `records` is a database of measured schedules, asked before those of the contexts around the call (mlc.records) and
+    of installed packages; False: no records at all.
 
     Raises UserError for a model that cannot be compiled, and for an option out of range.
     """
@@ -119,6 +123,7 @@ def compile(
         compilers=tuple(compilers),
         memory=memory,
         devices=devices_of(devices),
+        records=given_records(records),
     )
     store = Cache.default() if cache and not validate_each and not options.instruments else None
     if specialize is False and executor in ("auto", "vm"):
@@ -179,7 +184,7 @@ def build_artifact(
     if isinstance(source, str | os.PathLike):
         path = Path(source)
         key = "" if cache is None else key_of([*_file_parts(path), *_plain(shapes, symbols), options.model_key()])
-        if cache is not None and (found := cache.model(key)) is not None:
+        if cache is not None and (found := _cached(cache, key, options)) is not None:
             return found, False
     from mlc.frontends.common.model import Model
 
@@ -187,7 +192,7 @@ def build_artifact(
         model = load_model(source, shapes, symbols)
     if cache is not None and not key:
         key = key_of([*_model_parts(model), options.model_key()])
-        if (found := cache.model(key)) is not None:
+        if (found := _cached(cache, key, options)) is not None:
             return found, False
     if isinstance(source, Model):
         from mlc.driver.models.bind_sizes import copied
@@ -199,7 +204,16 @@ def build_artifact(
     directory = cache.drafts if cache is not None else Path(tempfile.gettempdir())
     with ending_in_order():
         artifact = compilation.write(directory)
-        return (artifact, True) if cache is None else (cache.publish_model(key, artifact), False)
+        if cache is None:
+            return artifact, True
+        key = cache.note_asked(key, options.records, compilation.questions())
+        return cache.publish_model(key, artifact), False
+
+
+def _cached(cache: Cache, key: str, options: Options) -> Artifact | None:
+    """A model of the cache that was compiled with what the records answer now."""
+    found = (cache.model(one) for one in cache.keys(key, options.records))
+    return next((one for one in found if one is not None), None)
 
 
 def load_model(

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
 
 from mlc.dialects import loop, sched, te
 from mlc.driver.cache import Cache, key_of
@@ -119,6 +120,18 @@ class Operator:
         return IRText(self._build.text(level))
 
 
+def operator_passes(kernel: Kernel, schedule: sched.ScheduleOp | None, options: Options) -> list[ModulePass]:
+    """The passes of one operator down to llvm; where it has a schedule, those that would choose one are left out."""
+    passes = kernel_passes(options, "loop" if isinstance(kernel, loop.FuncOp) else "te")
+    if schedule is not None:
+        skipped = {"te-factor-reductions", "te-inline", "te-add-schedule"}
+        passes = [one for one in passes if one.name not in skipped]
+    if schedule is not None and isinstance(kernel, loop.FuncOp):
+        others = [one for one in passes if one.name != "loop-apply-schedule"]
+        passes = [*parse_pipeline("loop-apply-schedule"), *others]
+    return passes
+
+
 class _Build:
     """The compilation of one operator; `text` repeats it for the IR of a level."""
 
@@ -133,25 +146,21 @@ class _Build:
         self.name = kernel.sym_name.data
         self.ops = [kernel] if schedule is None else [*intrinsics, kernel, schedule]
         self.options, self.cache = options, cache
-        self.passes = kernel_passes(options, "loop" if isinstance(kernel, loop.FuncOp) else "te")
-        if schedule is not None:
-            skipped = {"te-factor-reductions", "te-inline", "te-add-schedule"}
-            self.passes = [one for one in self.passes if one.name not in skipped]
-        if schedule is not None and isinstance(kernel, loop.FuncOp):
-            others = [one for one in self.passes if one.name != "loop-apply-schedule"]
-            self.passes = [*parse_pipeline("loop-apply-schedule"), *others]
+        self.passes = operator_passes(kernel, schedule, options)
 
     def code(self) -> KernelCode:
         """The compiled kernel, from the cache if it has it."""
         how = ",".join(map(pass_text, self.passes)) + self.options.key() + Target.parse(self.options.target).features
         key = key_of([*map(str, self.ops), how])
-        if self.cache is not None and (data := self.cache.kernel(key)) is not None:
-            return KernelCode.unpack(data)
+        records = self.options.records
+        for one in [] if self.cache is None else self.cache.keys(key, records):
+            if self.cache is not None and (data := self.cache.kernel(one)) is not None:
+                return KernelCode.unpack(data)
         code = compile_kernel(self.ops, make_context(), self.passes, self.options)
         for warning in code.warnings:
             warn(None, f"kernel '{self.name}': {warning}")
         if self.cache is not None:
-            self.cache.publish_kernel(key, code.pack())
+            self.cache.publish_kernel(self.cache.note_asked(key, records, code.asked), code.pack())
         return code
 
     def text(self, level: str) -> str:

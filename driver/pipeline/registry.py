@@ -69,6 +69,7 @@ PASSES: dict[str, str] = {
     "te-factor-reductions": "mlc.passes.te.factor_reductions:FactorReductionsPass",
     "te-inline": "mlc.passes.te.inline:InlineStagesPass",
     "te-read-schedules": "mlc.passes.te.read_schedules:ReadSchedulesPass",
+    "te-read-records": "mlc.schedules.read_records:ReadRecordsPass",
     "te-add-schedule": "mlc.schedules.strategy:AddSchedulePass",
     # loop
     "loop-apply-schedule": "mlc.passes.loop.apply_schedule:ApplySchedulePass",

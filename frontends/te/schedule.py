@@ -33,7 +33,7 @@ from mlc.lowering.te_to_loop.convert import convert_func
 from mlc.passes.loop.apply_schedule import finish
 from mlc.passes.loop.directives import DIRECTIVES, FINDING
 from mlc.passes.loop.directives.intrinsics import DECLARED, used_intrinsics
-from mlc.passes.loop.directives.kernel import Kernel, children
+from mlc.passes.loop.directives.kernel import Kernel, Payload, children
 from mlc.passes.loop.directives.snapshot import snapshot
 from mlc.passes.loop.index_space.domain import loops_around
 from mlc.support.diagnostics import place_of_location
@@ -314,7 +314,7 @@ class Schedule:
             return [self._value(one) for one in cast("Sequence[Any]", argument)]
         return layout(argument) if callable(argument) else argument
 
-    def _payload(self, handle: ScheduleHandle) -> loop.ForOp | loop.BlockOp | int:
+    def _payload(self, handle: ScheduleHandle) -> Payload:
         """What a handle stands for; UserError if it is of another schedule, undone or consumed."""
         if not isinstance(handle, ScheduleHandle):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
             raise UserError(
@@ -324,7 +324,7 @@ class Schedule:
             raise UserError(f"expected a handle of this schedule, but %{handle.name} is one of another")
         return self._payload_of(handle.value)
 
-    def _payload_of(self, value: SSAValue) -> loop.ForOp | loop.BlockOp | int:
+    def _payload_of(self, value: SSAValue) -> Payload:
         if value not in self._kernel.handles:
             raise UserError(f"expected a live handle, but %{value.name_hint} was undone")
         if (by := self._kernel.consumed.get(value)) is not None:

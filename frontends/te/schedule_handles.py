@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
-from mlc.passes.loop.directives.kernel import name_of
+from mlc.passes.loop.directives.kernel import Payload, name_of
 
 if TYPE_CHECKING:
     from mlc.frontends.te.schedule import Schedule
@@ -52,9 +52,9 @@ class ScheduleKnob(ScheduleHandle):
     """An integer for tuning, to be used as a factor."""
 
 
-def describe(payload: loop.ForOp | loop.BlockOp | int) -> str:
+def describe(payload: Payload) -> str:
     """A handle's meaning in one line."""
-    if isinstance(payload, int):
+    if not isinstance(payload, loop.ForOp | loop.BlockOp):
         return f"knob of value {payload}"
     if isinstance(payload, loop.BlockOp):
         return name_of(payload)

@@ -13,6 +13,7 @@ from mlc.dialects.graph.base import GraphOp
 from mlc.dialects.graph.ops import elementwise as graph
 from mlc.dialects.graph.ops import structure
 from mlc.dialects.graph.ops.device import DeviceCopyOp, OnDeviceOp
+from mlc.dialects.graph.types import static_shape
 from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
@@ -246,6 +247,30 @@ def iota(op: structure.IotaOp) -> Tensor:
     """Each element is its index along the axis."""
     shape = shape_of_result(op)
     return te.compute(shape, lambda *i: te.cast(i[op.axis % len(shape)], op.type.element_type), stage_name(op))
+
+
+@lowering(structure.BandOp)
+def band(op: structure.BandOp) -> Tensor:
+    """One of two numbers, by the distance from the diagonal of the last two axes; a bound that always holds is left."""
+    shape, element = static_shape(op.type), op.type.element_type
+    rows, columns = shape[-2:]
+    plain, unsigned = te.signless(element)
+
+    def body(*i: te.IndexExpr) -> Scalar:
+        stage = te.current_stage()
+        diagonal = te.cast(i[-1] - i[-2], "int32")
+        inside, outside = (
+            Scalar(stage, te.scalars.constant(stage, _number(v, element), plain), unsigned)
+            for v in (op.inside, op.outside)
+        )
+        value = inside
+        if op.upper < columns - 1:
+            value = te.where(diagonal <= op.upper, value, outside)
+        if op.lower > 1 - rows:
+            value = te.where(diagonal < op.lower, outside, value)
+        return value
+
+    return te.compute(shape, body, stage_name(op))
 
 
 @lowering(structure.ConstantOp)

@@ -94,6 +94,8 @@ def _worth_it(stage: te.ComputeOp, reads: Sequence[te.ReadOp]) -> bool:
     points = sum(_points(r, size) for r in accesses.values())
     if points <= size:
         return True
+    if _is_epilogue(stage):
+        return False
     body = list(stage.body.block.ops)
     if any(type(op) in EXPENSIVE for op in body):
         return False
@@ -102,6 +104,22 @@ def _worth_it(stage: te.ComputeOp, reads: Sequence[te.ReadOp]) -> bool:
     if all(_consumer(r).combiner is None for r in accesses.values()):
         return len(body) <= INLINED_OPS
     return _moves(body) and all(_stays_affine(body[0], r) for r in accesses.values())
+
+
+def _is_epilogue(stage: te.ComputeOp) -> bool:
+    """
+    Whether a stage is pointwise on a reduction that nothing else reads, through other such stages perhaps.
+
+    It is computed while the sums are in registers, once, and its buffer takes the place of theirs.
+    """
+    for op in stage.body.block.ops:
+        made = op.tensor.owner if isinstance(op, te.ReadOp) else None
+        if isinstance(made, te.ComputeOp) and isinstance(op, te.ReadOp) and list(op.indices) == list(stage.axes):
+            users = {use.operation.parent_op() for result in made.results for use in result.uses}
+            same = made.extents.data[: made.num_spatial] == stage.extents.data
+            if users == {stage} and same and (made.combiner is not None or _is_epilogue(made)):
+                return True
+    return False
 
 
 def _looks_up_once(stage: te.ComputeOp, read: te.ReadOp) -> bool:

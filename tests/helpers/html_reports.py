@@ -7,7 +7,7 @@ import mlc
 from mlc.driver.models.compile import load_model
 from mlc.driver.options import Options
 from mlc.tools.html.collect import collect
-from mlc.tools.html.report import Report, report_of
+from mlc.tools.html.report import InspectReport, report_of
 
 HOSTILE = '</script><script>document.title="owned"</script><img src=x onerror="document.title=1">'
 """A node's name that would run as a script if it were ever markup."""
@@ -39,7 +39,7 @@ def twins(names: tuple[str, ...] = ("first", "second", "third", "fourth")) -> An
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def report(source: Any, inputs: Any = None, name: str = "small") -> Report:
+def report(source: Any, inputs: Any = None, name: str = "small") -> InspectReport:
     """The report of a model, measured if inputs are given."""
     executable = mlc.compile(source, threads=1)
     collected = collect(load_model(source), Options(threads=1))

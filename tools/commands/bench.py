@@ -14,6 +14,7 @@ from mlc.tools.cli import (
     UsageError,
     add_executor_argument,
     add_model_arguments,
+    add_records_arguments,
     executable_of,
     print_table,
     seconds,
@@ -31,6 +32,7 @@ PEERS = ("onnxruntime",)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_model_arguments(parser, COMPILED)
+    add_records_arguments(parser)
     add_executor_argument(parser)
     add_at_argument(parser)
     parser.add_argument(

@@ -11,7 +11,14 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlc.tools.cli import UsageError, add_model_arguments, devices_of_arguments, shapes_of, symbols_of
+from mlc.tools.cli import (
+    UsageError,
+    add_model_arguments,
+    add_records_arguments,
+    devices_of_arguments,
+    shapes_of,
+    symbols_of,
+)
 from mlc.tools.commands.memory import memory_of
 from mlc.tools.waiting import progress
 
@@ -25,6 +32,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_model_arguments(parser)
+    add_records_arguments(parser)
     help = "run these passes (default: the compiler's at the level -O, from the level of the file down to llvm)"
     add_pipeline_argument(parser, help)
     parser.add_argument(

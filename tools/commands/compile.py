@@ -15,6 +15,7 @@ from mlc.tools.cli import (
     UsageError,
     add_executor_argument,
     add_model_arguments,
+    add_records_arguments,
     devices_of_arguments,
     executable_of,
     human_bytes,
@@ -39,6 +40,7 @@ _SUFFIXES = {".so": "so", ".a": "a", ".o": "obj", ".h": "h", ".mlir": "graph", "
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_model_arguments(parser)
+    add_records_arguments(parser)
     add_executor_argument(parser, ("auto", "aot", "vm"))
     parser.add_argument(
         "-o", dest="output", metavar="PATH", help="output: a .so, .a, .o, .h, .mlir, .ll or .s file, or a directory"

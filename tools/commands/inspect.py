@@ -13,6 +13,7 @@ from mlc.tools.cli import (
     UsageError,
     add_executor_argument,
     add_model_arguments,
+    add_records_arguments,
     devices_of_arguments,
     executable_of,
     human_bytes,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_model_arguments(parser, COMPILED)
+    add_records_arguments(parser)
     add_executor_argument(parser)
     parser.add_argument("--vm", action="store_true", help="print the bytecode of the executor vm")
     parser.add_argument("--json", action="store_true", help="print the calls and their buffers as JSON")

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from mlc.tools.cli import UsageError, add_model_arguments, human_bytes, shapes_of, symbols_of
+from mlc.tools.cli import UsageError, add_model_arguments, add_records_arguments, human_bytes, shapes_of, symbols_of
 
 EPILOG = """\
 The directory holds include/NAME.h (a struct of inputs, one of outputs, NAME_run), the program, examples/main.c,
@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from mlc.driver.export.package.spec import LANGUAGES, WEIGHTS
 
     add_model_arguments(parser)
+    add_records_arguments(parser)
     parser.epilog, parser.formatter_class = EPILOG, argparse.RawDescriptionHelpFormatter
     parser.add_argument("-o", dest="output", metavar="DIR", required=True, help="the directory to write, new or empty")
     parser.add_argument("--name", help="what the functions begin with (default: the name of the model's file)")

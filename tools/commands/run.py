@@ -5,7 +5,15 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from mlc.tools.cli import COMPILED, UsageError, add_executor_argument, add_model_arguments, executable_of, shapes_of
+from mlc.tools.cli import (
+    COMPILED,
+    UsageError,
+    add_executor_argument,
+    add_model_arguments,
+    add_records_arguments,
+    executable_of,
+    shapes_of,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     add_model_arguments(parser, COMPILED)
+    add_records_arguments(parser)
     add_executor_argument(parser)
     parser.add_argument(
         "--input", action="append", default=[], metavar="NAME=FILE.npy", help="array of an input; may be repeated"

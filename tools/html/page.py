@@ -13,7 +13,7 @@ from html import escape
 from importlib.resources import files
 
 from mlc.tools.html.collect import packed
-from mlc.tools.html.report import Report
+from mlc.tools.html.report import InspectReport
 
 SCRIPTS = (
     "data.js",
@@ -30,7 +30,7 @@ SCRIPTS = (
 """The parts of the page's script, in order."""
 
 
-def page_of(report: Report) -> str:
+def page_of(report: InspectReport) -> str:
     """The page."""
     script = "\n".join(_part(name) for name in SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()

@@ -1,4 +1,4 @@
-"""All that the page shows, as data: `report_of` collects it, `Report.facts` is its JSON."""
+"""All that the page shows, as data: `report_of` collects it, `InspectReport.facts` is its JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CallFacts:
 
 
 @dataclass
-class Report:
+class InspectReport:
     """The data of one page; `units` are compressed JSON: the module's texts, then each kernel's."""
 
     model: dict[str, Any]
@@ -68,7 +68,7 @@ def report_of(
     profile: Profile | None,
     unmeasured: str = "",
     inputs: Mapping[str, Any] | None = None,
-) -> Report:
+) -> InspectReport:
     """
     The report of a model from its executable and the record of its compilation.
 
@@ -88,7 +88,7 @@ def report_of(
     kernels = [_kernel(one, model, calls, number) for number, one in enumerate(collected.kernels)]
     units = [collected.module, *(one.unit for one in collected.kernels)]
     about = _about(name, executable, inputs) | {"ops": executable.report["ops"]}
-    return Report(about, kernels, calls, graph, memory, times, units)
+    return InspectReport(about, kernels, calls, graph, memory, times, units)
 
 
 def _about(name: str, executable: Executable, inputs: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -82,6 +82,12 @@ class ModelTuner(BaseTuner):
             proposed += self._promising(count - len(proposed))
         return proposed
 
+    def predict(self, indices: Sequence[int]) -> list[float]:
+        """What the cost model says of candidates, greater for faster ones; nothing at all before it was fitted."""
+        if not self._fitted or not indices:
+            return []
+        return (-self._predict(self.encoding.digits(list(indices))).costs).tolist()
+
     # --- the first batch ---
 
     def _first(self, count: int) -> list[int]:

@@ -238,6 +238,44 @@ class IotaOp(SourceOp):
         return [Sample((), {"axis": 1}, result=tensor((2, 5), "int64"))]
 
 
+class BandOp(SourceOp):
+    """
+    One value on a band of diagonals of the last two axes, another outside.
+
+    `%0 = graph.band {lower = -3, upper = 0, inside = 0.0, outside = -inf} : tensor<4x4xf32>` is the mask of causal
+    attention: element [i, j] is `inside` where lower <= j - i <= upper.
+    """
+
+    name = "graph.band"
+    lower = Int()
+    upper = Int()
+    inside = Float()
+    outside = Float()
+
+    def infer_types(self) -> list[Tensor]:
+        (result,) = super().infer_types()
+        shape = static_shape(result)
+        if len(shape) < 2:
+            raise VerifyException(f"expected a tensor of rank 2 or more, but got {result}")
+        check_value(self.inside, result)
+        check_value(self.outside, result)
+        return [result]
+
+    def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
+        shape = static_shape(self.type)
+        diagonal = np.arange(shape[-1]) - np.arange(shape[-2])[:, None]
+        there = (self.lower <= diagonal) & (diagonal <= self.upper)
+        return (np.broadcast_to(np.where(there, self.inside, self.outside), shape),)
+
+    @classmethod
+    def samples(cls) -> list[Sample]:
+        causal = {"lower": -3, "upper": 0, "inside": 0.0, "outside": -1.0e9}
+        return [
+            Sample((), causal, result=tensor((4, 4))),
+            Sample((), {"lower": -1, "upper": 2, "inside": 1.0, "outside": 0.0}, result=tensor((2, 3, 5), "bool")),
+        ]
+
+
 @irdl_op_definition
 class YieldOp(IRDLOperation):
     """The results of a region: `graph.yield %0 : tensor<4xf32>`."""
@@ -408,5 +446,5 @@ def _types(types: Sequence[Attribute]) -> str:
     return ", ".join(map(str, types))
 
 
-OPS: list[type[GraphOp]] = [ParamOp, ConstantOp, FullOp, IotaOp]
+OPS: list[type[GraphOp]] = [ParamOp, ConstantOp, FullOp, IotaOp, BandOp]
 STRUCTURE: list[type[Operation]] = [YieldOp, FusedOp, CallOp]

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import f16
 from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects.graph import ConstantOp, FullOp, GraphOp, IotaOp, ParamOp, shape_of
+from mlc.dialects.graph import BandOp, ConstantOp, FullOp, GraphOp, IotaOp, ParamOp, shape_of
 from mlc.dialects.graph.canonicalize import splat
 from mlc.dialects.graph.types import element_of, is_static
 
-SOURCES = (ParamOp, ConstantOp, FullOp, IotaOp)
+SOURCES = (ParamOp, ConstantOp, FullOp, IotaOp, BandOp)
 
 __all__ = ["SOURCES", "element_of", "is_constant", "is_short", "is_static", "scalar", "splat", "unit_axes"]
 

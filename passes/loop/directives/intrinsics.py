@@ -93,7 +93,7 @@ class Operand:
     """The intrinsic's dimension -> the buffer's."""
 
 
-class Comparison:
+class Correspondence:
     """Compares a nest with what an intrinsic means; `operands` are the buffers by the intrinsic's arguments."""
 
     def __init__(self, here: Side, meaning: Side) -> None:
@@ -169,7 +169,7 @@ def _shown(op: loop.LoadOp | loop.StoreOp) -> str:
     return f"%{buffer_name(op.buffer)}[{exprs}]"
 
 
-def matched(kernel: Kernel, f: loop.ForOp, intrinsic: sched.IntrinsicOp) -> Comparison | str:
+def matched(kernel: Kernel, f: loop.ForOp, intrinsic: sched.IntrinsicOp) -> Correspondence | str:
     """The nest that an intrinsic stands for, compared with what it means; or what differs."""
     here = Side.at(kernel, f)
     if isinstance(here, str):
@@ -186,7 +186,7 @@ def matched(kernel: Kernel, f: loop.ForOp, intrinsic: sched.IntrinsicOp) -> Comp
     meaning = Side.at(Kernel(function, kernel.directive), _outermost(function))
     if isinstance(meaning, str):
         return f"expected loops around one block in @means: {meaning}"
-    comparison = Comparison(here, meaning)
+    comparison = Correspondence(here, meaning)
     reason = comparison.difference()
     return comparison if reason is None else reason
 
@@ -195,7 +195,7 @@ def _outermost(function: loop.FuncOp) -> loop.ForOp:
     return next(op for op in function.body.block.ops if isinstance(op, loop.ForOp))
 
 
-def emitted(comparison: Comparison, intrinsic: sched.IntrinsicOp) -> list[Operation]:
+def emitted(comparison: Correspondence, intrinsic: sched.IntrinsicOp) -> list[Operation]:
     """The operations of @emits on the buffers of the kernel."""
     function, means = intrinsic.function(EMITS), intrinsic.function(MEANS)
     operands = {a: comparison.operands.get(m) for a, m in zip(function.args, means.args, strict=True)}

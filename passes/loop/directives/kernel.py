@@ -19,7 +19,7 @@ from mlc.passes.loop.index_space.regions import interval_of
 from mlc.passes.loop.index_space.space import IndexSpace
 from mlc.support.errors import did_you_mean, fail
 
-Payload = loop.ForOp | loop.BlockOp | int
+Payload = loop.ForOp | loop.BlockOp | sched.KnobValue
 
 
 class Kernel:
@@ -88,7 +88,8 @@ class Kernel:
     def knob(self, handle: SSAValue) -> int:
         """The value of a knob."""
         found = self._payload(handle)
-        assert isinstance(found, int)
+        if not isinstance(found, int) or found < 1:
+            self.fail(f"expected a knob whose value is a positive integer, but got {found!r}")
         return found
 
     def give(self, handle: SSAValue, payload: Payload) -> None:

@@ -27,7 +27,7 @@ def snapshot(kernel: Kernel) -> Kernel:
         return found
 
     def payload(found: Payload) -> Payload:
-        return found if isinstance(found, int) else now(found)
+        return now(found) if isinstance(found, Operation) else found
 
     copy = Kernel.__new__(Kernel)
     copy.func, copy.directive = func, kernel.directive

@@ -471,6 +471,12 @@ func.func @iota() -> tensor<2x5xi64> {
   %x = graph.iota {axis = 1} : tensor<2x5xi64>
   return %x : tensor<2x5xi64>
 }
+// CHECK-LABEL: func.func @band(
+// CHECK: %x = graph.band {lower = -3, upper = 0, inside = 0.0, outside = -inf} : tensor<4x4xf32>
+func.func @band() -> tensor<4x4xf32> {
+  %x = graph.band {lower = -3, upper = 0, inside = 0.0, outside = -inf} : tensor<4x4xf32>
+  return %x : tensor<4x4xf32>
+}
 // CHECK-LABEL: func.func @param(
 // CHECK: %w = graph.param "fc.weight" : tensor<256x784xf32>
 func.func @param() -> tensor<256x784xf32> {

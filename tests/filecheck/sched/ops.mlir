@@ -71,3 +71,13 @@ sched.schedule @on_blocks {
   %init, %update = sched.decompose_reduction %c at %i
   sched.compute_inline %update
 }
+
+// CHECK-LABEL: sched.schedule @knobs {
+// CHECK-NEXT:    %t = sched.knob "tile" [16, 32] default 32 value 16
+// CHECK-NEXT:    %p = sched.knob "pack" ["auto", "on", "off"] default "auto" value "off"
+// CHECK-NEXT:    %o = sched.knob "order" {{\[\[0, 1\], \[1, 0\]\]}} default [0, 1]
+sched.schedule @knobs {
+  %t = sched.knob "tile" [16, 32] default 32 value 16
+  %p = sched.knob "pack" ["auto", "on", "off"] default "auto" value "off"
+  %o = sched.knob "order" [[0, 1], [1, 0]] default [0, 1]
+}

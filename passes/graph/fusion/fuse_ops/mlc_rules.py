@@ -25,6 +25,7 @@ from enum import IntEnum
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.graph import (
+    BandOp,
     ConcatenateOp,
     ConstantOp,
     Conv2dOp,
@@ -92,7 +93,7 @@ class KernelGroup:
 
 def is_inlined(op: Operation) -> bool:
     """Whether a constant is copied into the groups that read it rather than passed to them."""
-    if isinstance(op, FullOp | IotaOp):
+    if isinstance(op, FullOp | IotaOp | BandOp):
         return True
     return isinstance(op, ConstantOp) and math.prod(op.type.get_shape()) == 1
 

@@ -23,6 +23,7 @@ from xdsl.traits import SymbolTable
 
 from mlc.dialects.attributes import GRAPH_DEVICE
 from mlc.dialects.graph import (
+    BandOp,
     CallOp,
     ConstantOp,
     ControlOp,
@@ -236,8 +237,10 @@ def _ends(attribute: Attribute) -> tuple[int, ...]:
 
 
 def _sources(op: Operation) -> list[FusedOp]:
-    """Copies, as kernels, of operands that are fills or iotas, for an op that reads buffers."""
-    return [_copy(op, index) for index, value in enumerate(op.operands) if isinstance(value.owner, FullOp | IotaOp)]
+    """Copies, as kernels, of operands that are fills, iotas or bands, for an op that reads buffers."""
+    return [
+        _copy(op, index) for index, value in enumerate(op.operands) if isinstance(value.owner, FullOp | IotaOp | BandOp)
+    ]
 
 
 def _copy(op: Operation, index: int) -> FusedOp:

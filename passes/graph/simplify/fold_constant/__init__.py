@@ -2,10 +2,10 @@
 graph-fold-constant: ops on weights and constants are evaluated at compile time, by their numpy meaning.
 
 Results of at most 64 elements become `graph.constant`; larger ones become entries `fold.<n>` of the weight store,
-or stay ops if the module has no store. A fill stays a fill (`graph.full`), whatever its size. The memory that folding
-may allocate is bounded (`limits.folded_bytes`); results up to 4 times the size of the weights they are computed from,
-for example re-layouts, do not count. Weights that are fills count as such only up to 4 times the bound, because a file
-of 100 bytes can declare fills of any size.
+or stay ops if the module has no store. A weight that is a band of diagonals becomes `graph.band` (bands.py). A fill
+stays a fill (`graph.full`), whatever its size. The memory that folding may allocate is bounded (`limits.folded_bytes`);
+results up to 4 times the size of the weights they are computed from, for example re-layouts, do not count. Weights
+that are fills count as such only up to 4 times the bound, because a file of 100 bytes can declare fills of any size.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import (
+    BandOp,
     BiasAddOp,
     BinaryOp,
     BroadcastToOp,
@@ -49,6 +50,7 @@ from mlc.dialects.graph.store import store_of
 from mlc.dialects.graph.types import Array, Tensor, numpy_dtype, tensor_type
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.shared.constants import element_of, is_static
+from mlc.passes.graph.simplify.fold_constant.bands import compute_bands
 from mlc.passes.graph.simplify.fold_constant.control_regions import tidy_reads
 from mlc.passes.rewriting import blocks
 from mlc.support.limits import limits
@@ -94,6 +96,8 @@ class Folder:
         """Fold every block, then erase unused ops and weights."""
         for block in list(blocks(self.module)):
             self.fold_block(block)
+        if self.store is not None:
+            compute_bands(self.module, self.store)
         eliminate_dead_code(self.module)
         if self.store is not None:
             self.forget_unused(self.store)
@@ -141,6 +145,8 @@ class Folder:
             source = entry.nbytes if entry.nbytes <= self.fills else 0
             self.fills -= source
             return [Known(fill=entry.data, source=source)]
+        if isinstance(op, BandOp):
+            return [Known(op.evaluate(np)[0].astype(dtype))]
         if isinstance(op, IotaOp) and _elements(op.type) <= ConstantOp.MAX_ELEMENTS:
             return [Known(op.evaluate(np)[0].astype(dtype))]
         return None

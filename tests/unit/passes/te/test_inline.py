@@ -227,3 +227,16 @@ def test_operations_keep_their_locations_into_the_loops():
     assert kinds["math.exp"] == "exp"
     assert kinds["arith.maximumf"] == "relu"
     assert kinds["loop.for"] == "relu"
+
+
+def test_an_epilogue_of_a_product_that_is_read_twice_stays_a_stage():
+    chain = Chain((2, 8, 16), (2, 16, 24))
+    scores = chain.add(g.BatchMatmulOp, *chain.args)
+    half = chain.add(g.FullOp, shape=(2, 8, 24), value=0.5)
+    lowered = chain.lower(chain.add(g.SoftmaxOp, chain.add(g.MultiplyOp, scores, half)))
+    rng = np.random.default_rng(0)
+    arrays = [rng.standard_normal(s).astype(np.float32) for s in ((2, 8, 16), (2, 16, 24))]
+    check(lowered, arrays)
+    names = [stage.stage.data for stage in lowered.stages]
+    assert "multiply" in names
+    assert names.index("multiply") == names.index("batch_matmul") + 1

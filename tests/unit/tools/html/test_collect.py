@@ -12,7 +12,7 @@ from mlc.codegen.native import assemble
 from mlc.driver.models.compile import load_model
 from mlc.driver.options import Options
 from mlc.tools.html.collect import assembly_lines, collect
-from mlc.tools.html.report import Report
+from mlc.tools.html.report import InspectReport
 from mlc.tools.html.texts import lines_of
 
 STAGE, OP, LOOP = 1, 2, 3
@@ -26,12 +26,12 @@ func.func @main(%x: tensor<96x256xf32>, %w: tensor<128x256xf32>) -> tensor<96x12
 
 
 @pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+def report(tmp_path_factory: pytest.TempPathFactory) -> InspectReport:
     return html_reports.report(small_model.write(tmp_path_factory.mktemp("model")))
 
 
 @pytest.fixture(scope="module")
-def dense(report: Report) -> int:
+def dense(report: InspectReport) -> int:
     """The kernel of dense, bias and relu."""
     return next(k for k, one in enumerate(report.kernels) if "graph.relu" in one["ops"])
 

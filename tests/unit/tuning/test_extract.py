@@ -1,0 +1,100 @@
+"""Tasks of models and operators, their spaces, and what a record changes when it is compiled with."""
+
+import random
+
+import numpy as np
+import pytest
+import small_model
+
+import mlc
+from mlc import te
+from mlc.support.errors import UserError
+from mlc.targets.description import describe
+from mlc.targets.target import Target
+from mlc.tuning.extract import candidate_module, extract_tasks, task_of
+from mlc.tuning.records.database import Database
+from mlc.tuning.records.record import Comparison
+
+N = 48
+
+
+def product():
+    a, b = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
+    k = te.reduce_axis(N, "k")
+    return [a, b, te.compute((N, N), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return small_model.write(tmp_path_factory.mktemp("model"))
+
+
+def test_each_kernel_of_a_model_is_a_task(model):
+    tasks = extract_tasks(model, threads=1)
+    artifact = mlc.compile(model, threads=1, cache=False).artifact.model
+    called = [node["kernel"] for node in artifact["nodes"]]
+    assert {task.name for task in tasks} == set(called)
+    assert sum(task.weight for task in tasks) == len(called)
+    assert any(task.space.size > 100 for task in tasks)
+    assert {task.target for task in tasks} == {describe(Target.parse("native"))}
+
+
+def test_options_change_the_kernels(model):
+    bf16 = {task.kernel_hash for task in extract_tasks(model, threads=1, precision="bf16")}
+    assert bf16 != {task.kernel_hash for task in extract_tasks(model, threads=1)}
+    with pytest.raises(UserError, match="expected precision to be one of"):
+        extract_tasks(model, precision="f8")
+
+
+def test_the_default_candidate_is_what_the_compiler_chooses():
+    task = task_of(product(), threads=1)
+    chosen = mlc.build(product(), threads=1, cache=False).text("te")
+    made = str(candidate_module(task, task.space.default))
+    assert [line.strip() for line in made.splitlines() if "sched." in line][1:] == [
+        line.strip() for line in chosen.splitlines() if "sched." in line
+    ][1:]
+
+
+def test_any_candidate_computes_the_same():
+    task = task_of(product(), threads=2)
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, N, N), np.float32)
+    compiled = 0
+    for index in random.Random(1).sample(range(task.space.parts[0].size), 16):
+        try:
+            module = candidate_module(task, task.space[index])
+        except UserError as error:
+            assert "registers" in str(error)
+            continue
+        c = mlc.build(module, threads=2, cache=False)(a, b)
+        np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4, err_msg=str(task.space[index]))
+        compiled += 1
+    assert compiled > 3
+
+
+def test_values_outside_of_their_candidates_are_refused():
+    task = task_of(product(), threads=1)
+    with pytest.raises(UserError, match=r"expected knob 'tile_rows' among 1, .*, but got 37"):
+        candidate_module(task, {**task.space.default, "tile_rows": 37})
+
+
+def test_what_is_no_operator_without_a_schedule_is_refused():
+    a, b, c = product()
+    func = te.func("f", [a, b], [c])
+    with pytest.raises(UserError, match=r"expected a te\.func without a schedule to tune"):
+        task_of(mlc.Schedule(func))
+
+
+def test_compiling_with_a_record_takes_its_values(tmp_path):
+    task = task_of(product(), threads=1)
+    values = {**task.space.default, "tile_rows": 4}
+    with Database(tmp_path / "r.db") as database:
+        database.keep(task, values, Comparison(1e-6, 2e-6, 1.9, 2.1, 15))
+    before = mlc.build(product(), threads=1, cache=False).text("te")
+    with mlc.records(tmp_path / "r.db"):
+        operator = mlc.build(product(), threads=1, cache=False)
+        assert "[?, 4]" in operator.text("te")
+        assert "[?, 4]" not in before
+        a, b = np.random.default_rng(0).standard_normal((2, N, N), np.float32)
+        np.testing.assert_allclose(operator(a, b), a @ b, rtol=1e-4, atol=1e-4)
+        assert mlc.build(product(), threads=2, cache=False).text("te") != operator.text("te"), "a record of 1 thread"

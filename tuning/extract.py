@@ -1,0 +1,176 @@
+"""
+Tasks: the kernels of a model, or one operator, with the space that the strategies' knobs span.
+
+    model -> graph passes -> kernels -> te passes up to te-add-schedule -> Task (te text, target, space)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+
+from mlc.dialects import te
+from mlc.dialects.attributes import EXTERNAL_COMPILER, KERNEL_KNOBS
+from mlc.dialects.runtime import CallOp
+from mlc.driver.kernels.flops import flops_of
+from mlc.driver.kernels.kernel import kernel_passes
+from mlc.driver.memory_options import MemoryOptions
+from mlc.driver.models.compilation import Compilation, device_of
+from mlc.driver.models.compile import load_model
+from mlc.driver.models.schedules import Schedules
+from mlc.driver.operator.source import OperatorLike, operator_source
+from mlc.driver.options import Options, current_context, level_in
+from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.schedules.analysis import KernelInfo
+from mlc.schedules.externs import parts_between_externs
+from mlc.schedules.kernel_key import kernel_text
+from mlc.schedules.knobs import given, values_attribute
+from mlc.schedules.registry import strategies
+from mlc.schedules.selection import choose_schedule, knobs_of
+from mlc.support.errors import UserError, did_you_mean
+from mlc.support.threads import thread_count
+from mlc.targets.description import describe
+from mlc.targets.device import HOST, devices_of
+from mlc.targets.target import Target, TargetLike, target_text
+from mlc.tuning.space import Knob, Part, Space, Values
+from mlc.tuning.task import Task
+
+if TYPE_CHECKING:
+    from mlc.driver.models.load import Source
+
+_BEFORE_SCHEDULES = "te-read-records"
+"""The pass that asks the records: in front of it stands the te text by which records are found."""
+
+
+def extract_tasks(
+    model: Source, target: TargetLike = "native", threads: int | None = None, **options: Any
+) -> list[Task]:
+    """
+    The kernels of a model in the order of their calls, each once, with the number of its calls as weight.
+
+    `options` are those of mlc.compile that change kernels. Kernels of open sizes, those of external compilers,
+    and those whose schedule is written by hand are left out. Raises UserError for a model that cannot be compiled.
+    """
+    shapes, symbols = options.pop("shapes", None), options.pop("symbols", None)
+    settings = _options(target, threads, options)
+    compilation = Compilation(load_model(model, shapes, symbols), settings)
+    main, sources = compilation.plan()
+    by_hand = {name for name, _ in (settings.schedules.texts if settings.schedules else ())}
+    found: dict[tuple[str, str, int], Task] = {}
+    for name, calls in _calls(main).items():
+        source = sources[name]
+        flops = flops_of(source)
+        if name in by_hand or EXTERNAL_COMPILER in source.attributes or not isinstance(flops, int):
+            continue
+        func = _te_kernel(source, settings.on(device_of(source) or HOST))
+        if func is None:
+            continue
+        task = task_of_kernel(func, settings.on(device_of(source) or HOST), name, flops, calls)
+        before = found.get(task.key)
+        found[task.key] = task if before is None else replace(before, weight=before.weight + calls)
+    return list(found.values())
+
+
+def task_of(func: OperatorLike, target: TargetLike = "native", threads: int | None = None) -> Task:
+    """The task of one operator, as mlc.build takes it, without a schedule."""
+    source = operator_source(func)
+    if source.schedule is not None or not isinstance(source.kernel, te.FuncOp):
+        raise UserError("expected a te.func without a schedule to tune, but got one with a schedule or a loop.func")
+    options = _options(target, threads, {})
+    kernel = _te_kernel(source.kernel, options)
+    if kernel is None:
+        raise UserError("expected a te.func without te.extern stages to tune")
+    return task_of_kernel(kernel, options, source.kernel.sym_name.data, _te_flops(kernel))
+
+
+def task_of_kernel(func: te.FuncOp, options: Options, name: str, flops: int, weight: int = 1) -> Task:
+    """The task of a kernel on te, as it is when its schedule is chosen."""
+    target = Target.parse(options.target)
+    space = Space(tuple(parts_of(func, target, options.threads)))
+    text = kernel_text(func)
+    return Task(name, text, describe(target), options.threads, space, flops, weight, options.target)
+
+
+def parts_of(func: te.FuncOp, target: Target, threads: int) -> list[Part]:
+    """A part for each strategy that accepts a kernel, the compiler's choice first; its knobs are those it asks for."""
+    parts: list[Part] = []
+    for one in strategies():
+        with given(None):
+            schedule = one.schedule(KernelInfo(func), target, threads)
+        if schedule is not None:
+            knobs = (Knob(name, op.values, op.default_value) for name, op in knobs_of(schedule).items())
+            parts.append(Part(one.name, tuple(knobs)))
+    return parts
+
+
+def candidate_module(task: Task, values: Values) -> ModuleOp:
+    """The te.func of a task, and beside it the schedule for these values; UserError where the strategy refuses them."""
+    task.space.index_of(values)
+    module = Parser(make_context(), task.kernel).parse_module()
+    func = next(op for op in module.body.block.ops if isinstance(op, te.FuncOp))
+    func.attributes[KERNEL_KNOBS] = values_attribute(values)
+    module.body.block.add_op(choose_schedule(func, Target.parse(task.compiled_for), task.threads))
+    return module
+
+
+def _options(target: TargetLike, threads: int | None, given: Mapping[str, Any]) -> Options:
+    """The options of a compilation; UserError for one that changes no kernel, or is out of range."""
+    left, context = dict(given), current_context()
+    memory = MemoryOptions.of(left.pop("memory_planner", "best"), left.pop("memory_seed", 0), left.pop("pools", ()))
+    settings = Options(
+        target_text(target),
+        level_in(context, left.pop("opt_level", None)),
+        thread_count(threads),
+        schedules=Schedules.read(left.pop("schedules", None)),
+        precision=left.pop("precision", "f32"),
+        error_growth=left.pop("error_growth", 16.0),
+        context=context,
+        compilers=tuple(left.pop("compilers", ())),
+        memory=memory,
+        devices=devices_of(left.pop("devices", None)),
+    )
+    for name in left:
+        raise UserError(f"expected an option that changes kernels, but got '{name}'{did_you_mean(name, given)}")
+    return settings
+
+
+def _calls(main: FuncOp) -> dict[str, int]:
+    """The calls of each kernel in @main, those in loops and branches once."""
+    found: dict[str, int] = {}
+    for op in main.walk():
+        if isinstance(op, CallOp):
+            name = op.callee.string_value()
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _te_kernel(source: Operation, options: Options) -> te.FuncOp | None:
+    """A kernel as it is when its schedule is chosen; None where its stages between te.externs are scheduled apart."""
+    passes = kernel_passes(options, "te" if isinstance(source, te.FuncOp) else "graph")
+    names = [one.name for one in passes]
+    if _BEFORE_SCHEDULES not in names:
+        raise UserError("expected an optimisation level at which strategies choose schedules, -O 2 or more")
+    module = ModuleOp([source.clone()])
+    run_passes(module, make_context(), passes[: names.index(_BEFORE_SCHEDULES)])
+    func = next(op for op in module.body.block.ops if isinstance(op, te.FuncOp))
+    return func if parts_between_externs(func) is None else None
+
+
+def _te_flops(func: te.FuncOp) -> int:
+    """The operations of an operator: for each element of a stage those of its body, and one of the reduction."""
+    total = 0
+    for op in func.body.block.ops:
+        if isinstance(op, te.ComputeOp):
+            count = sum(1 for o in op.body.block.ops if o.name.startswith("arith.") and o.name != "arith.constant")
+            total += prod(op.static_extents) * (count + (len(op.static_extents) > op.num_spatial))
+    return total
+
+
+__all__: Sequence[str] = ["candidate_module", "extract_tasks", "parts_of", "task_of", "task_of_kernel"]

@@ -1,0 +1,1 @@
+"""The choice of layouts over a whole graph: costs of kernels and transforms, and the solver."""

@@ -1,0 +1,240 @@
+"""What a forked process does with candidates: link them, check their outputs, and time them in turns."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import signal
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from mlc.codegen.jit import JitCode, load_libraries
+from mlc.runtime.code import Code
+from mlc.runtime.cpu import missing_features
+from mlc.runtime.functions import CalledFunctions
+from mlc.runtime.peaks import measure_handover_ns
+from mlc.runtime.sizes import symbolic_buffer_bytes
+from mlc.support.abi import KERNEL, RuntimeStruct
+from mlc.support.errors import UserError
+from mlc.support.threads import available_cpus
+from mlc.targets.cpu_features import used_features
+from mlc.targets.target import Target
+from mlc.tuning.farm import Evaluation
+from mlc.tuning.measure.artefact import Artefact, Outcome, Signature
+from mlc.tuning.measure.check import Reference
+from mlc.tuning.measure.child import Ended
+from mlc.tuning.measure.evaluator import KernelFailed, Timer, time_evaluator
+from mlc.tuning.measure.regions import POISON, Array, ArrayRegion, Region, scratch_region
+from mlc.tuning.results import ErrorCode
+
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS)
+_SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
+
+
+class LinkFailed(Exception):
+    """An artefact cannot be loaded on this machine."""
+
+
+class _SigAction(ctypes.Structure):
+    """Linux's struct sigaction, in the C library's form on 64-bit machines."""
+
+    _fields_ = [
+        ("handler", ctypes.c_void_p),
+        ("mask", ctypes.c_char * 128),
+        ("flags", ctypes.c_int),
+        ("restorer", ctypes.c_void_p),
+    ]
+
+
+class Note:
+    """What a dead process leaves its parent: the candidate that ran, and the address that it must not touch."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, mmap.PAGESIZE)
+        self._anchor = ctypes.c_char.from_buffer(self._memory)
+
+    def watch(self, timer: Timer) -> None:
+        """In the forked process: note the address of a wild access."""
+        self._memory[:24] = bytes(24)
+        if sys.platform != "linux":
+            return
+        ctypes.c_void_p.from_address(timer.fault_note).value = ctypes.addressof(self._anchor)
+        action = _SigAction(timer.fault_handler, b"", _SA_SIGINFO | _SA_ONSTACK, None)
+        for number in _FAULTS:
+            ctypes.CDLL(None).sigaction(int(number), ctypes.byref(action), None)
+
+    def running(self, candidate: int) -> None:
+        """Note the number of the candidate that runs now."""
+        self._memory[16:24] = struct.pack("q", candidate)
+
+    def read(self) -> tuple[int, int, int]:
+        """The address, the signal (0: none was noted), and the number of the candidate."""
+        address, number, candidate = struct.unpack("Qqq", self._memory[:24])
+        return address, number, candidate
+
+
+@dataclass
+class TaskArrays:
+    """The inputs of a task, the default kernel's outputs, and the best time so far."""
+
+    signature: Signature
+    inputs: list[ArrayRegion]
+    reference: Reference
+    best: float = float("inf")
+    """Seconds of the fastest candidate that ran here."""
+
+    @property
+    def bytes(self) -> int:
+        """What the arrays take."""
+        return sum(r.size for r in self.inputs) + sum(a.nbytes for a in self.reference.outputs)
+
+
+class LoadedKernel:
+    """An artefact linked into this process, with arrays to call it on."""
+
+    def __init__(
+        self, artefact: Artefact, symbols: Sequence[int], inputs: Sequence[Region], outputs: Sequence[Region]
+    ) -> None:
+        code = link(artefact)
+        self.outputs = outputs
+        self._functions = CalledFunctions(artefact.functions)
+        static, threads = artefact.workspace_bytes, artefact.threads
+        self.workspace = Region(static + symbolic_buffer_bytes(artefact.symbolic_bytes, symbols, threads))
+        self.scratch, stride = scratch_region(artefact.scratch_bytes, threads)
+        rt, self._keeper = code.runtime(threads, 0)
+        self._functions.attach(rt)
+        self._functions.check(f"'{artefact.name}'")
+        self._struct = RuntimeStruct.from_buffer_copy(RuntimeStruct.from_address(rt))
+        self._struct.scratch, self._struct.scratch_stride = self.scratch.address, stride
+        self.rt = ctypes.addressof(self._struct)
+        operands = [*(r.address for r in (*inputs, *outputs)), *symbols, self.workspace.address]
+        self._operands = (ctypes.c_void_p * len(operands))(*operands)
+        self.args = ctypes.addressof(self._operands)
+        self.address = code.address(artefact.name)
+        self._call = KERNEL(self.address)
+        self._code = code
+
+    def __call__(self) -> None:
+        """One call; KernelFailed if it returns an error or has written beside its arrays."""
+        if status := self._call(self.args, self.rt):
+            raise KernelFailed(f"the kernel returned error {status}")
+        self.check_guards()
+
+    def check_guards(self) -> None:
+        """KernelFailed if a byte beside an array has changed."""
+        parts = {f"output {k}": r for k, r in enumerate(self.outputs)}
+        for name, region in (parts | {"its workspace": self.workspace, "its scratch memory": self.scratch}).items():
+            if not region.intact():
+                raise KernelFailed(f"the kernel writes beside {name}")
+
+
+def link(artefact: Artefact) -> Code:
+    """Link an artefact into this process; LinkFailed where this machine lacks a feature of the CPU or a symbol."""
+    target = Target.parse(artefact.target)
+    reason = missing_features(used_features(target.architecture, target.cpu, target.features), target.architecture)
+    if reason is not None:
+        raise LinkFailed(reason)
+    try:
+        load_libraries(artefact.libraries)
+        code = JitCode(artefact.objects)
+        code.address(artefact.name)
+    except (UserError, RuntimeError) as error:
+        raise LinkFailed(str(error)) from error
+    return code
+
+
+class Trials:
+    """Candidates of one task, in a process of their own; `note` tells the parent which of them ended it."""
+
+    def __init__(self, task: TaskArrays, timer: Timer, note: Note, evaluation: Evaluation) -> None:
+        self.task, self.timer, self.note, self.evaluation = task, timer, note, evaluation
+        note.watch(timer)
+        self.outputs = [ArrayRegion(info) for info in task.signature.outputs]
+
+    def run(self, artefacts: Sequence[Artefact], rounds: int, probes: Code | None) -> list[list[Outcome]]:
+        """For each candidate its outcome in each round; all are checked before one is timed."""
+        kernels = [self._checked(k, artefact) for k, artefact in enumerate(artefacts)]
+        found: list[list[Outcome]] = [[] if isinstance(k, LoadedKernel) else [k] * rounds for k in kernels]
+        for turn in range(rounds):
+            handover = None if probes is None or available_cpus() < 2 else measure_handover_ns(probes)
+            order = range(len(kernels)) if turn % 2 == 0 else reversed(range(len(kernels)))
+            for number in order:
+                kernel = kernels[number]
+                if isinstance(kernel, LoadedKernel):
+                    outcome = self._timed(number, kernel, stops_early=rounds == 1)
+                    found[number].append(replace(outcome, handover_ns=handover))
+        return found
+
+    def _checked(self, number: int, artefact: Artefact) -> LoadedKernel | Outcome:
+        """A candidate that computes what it should, or why it does not."""
+        self.note.running(number)
+        try:
+            kernel = LoadedKernel(artefact, self.task.signature.symbols, self.task.inputs, self.outputs)
+            for region in self.outputs:
+                region.bytes[:] = POISON
+            kernel()
+        except Exception as error:
+            return failed(error)
+        return self._difference() or kernel
+
+    def _difference(self) -> Outcome | None:
+        found = self.task.reference.difference(self._arrays())
+        return None if found is None else Outcome((), ErrorCode.WRONG_ANSWER, str(found))
+
+    def _arrays(self) -> list[Array]:
+        return [region.array for region in self.outputs]
+
+    def _timed(self, number: int, kernel: LoadedKernel, stops_early: bool) -> Outcome:
+        """The times of a candidate, whose outputs must still be right afterwards."""
+        self.note.running(number)
+        timer, evaluation = self.timer, self.evaluation
+        flush = None
+        if evaluation.flush_cache:
+            arrays = [(r.address, r.size) for r in (*self.task.inputs[1:], *self.outputs)]
+
+            def flush() -> None:
+                timer.flush(arrays)
+
+        factor = evaluation.stop_factor if stops_early else 0.0
+        slower = factor * self.task.best if factor else float("inf")
+        try:
+            seconds = time_evaluator(
+                lambda count: timer.nanoseconds(kernel.address, kernel.args, kernel.rt, count),
+                evaluation,
+                flush,
+                slower,
+            )
+            kernel.check_guards()
+        except Exception as error:
+            return failed(error)
+        return self._difference() or Outcome(seconds)
+
+
+def failed(error: Exception) -> Outcome:
+    """The outcome of a candidate that raised an exception in its process."""
+    if isinstance(error, LinkFailed):
+        return Outcome((), ErrorCode.COMPILE_DEVICE, str(error))
+    if isinstance(error, MemoryError | OSError):
+        return Outcome((), ErrorCode.RUNTIME_DEVICE, f"expected memory for the kernel, but got none: {error}")
+    if isinstance(error, KernelFailed | UserError):
+        return Outcome((), ErrorCode.RUNTIME_DEVICE, str(error))
+    return Outcome((), ErrorCode.UNKNOWN_ERROR, f"{type(error).__name__}: {error}")
+
+
+def place_of(task: TaskArrays, address: int) -> str:
+    """Where a wild access was, as the runner knows its arrays."""
+    for number, region in enumerate(task.inputs):
+        if where := region.place(address):
+            return f"{where} input {number}"
+    return f"at {address:#x}" if address else ""
+
+
+def outcome_of(ended: Ended[Any], evaluation: Evaluation, place: str = "") -> Outcome:
+    """The outcome of a candidate whose process gave none."""
+    if ended.timed_out:
+        return Outcome((), ErrorCode.RUN_TIMEOUT, f"the kernel ran longer than {evaluation.run_timeout_s:g} s")
+    wild = f": it touches memory {place}" if place else ""
+    return Outcome((), ErrorCode.RUNTIME_DEVICE, f"the kernel ended its process with {ended.died}{wild}")

@@ -1,0 +1,312 @@
+"""
+`mlc.tune`: search the schedules of a model or an operator, and keep those that are surely faster.
+
+    tasks (extract)  ->  search (session/search.py)  ->  paired check (session/confirm.py)  ->  whole model  ->  Report
+                              |                               |
+                              +---- every result ----> database of records <---- what is kept ----+
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args
+
+from mlc.support.errors import UserError, did_you_mean, located
+from mlc.support.threads import thread_count
+from mlc.targets.target import Target, TargetLike, target_text
+from mlc.tuning.farm import Evaluation, Farm
+from mlc.tuning.records.database import Database
+from mlc.tuning.records.record import Comparison
+from mlc.tuning.session.confirm import Checked, Confirmation
+from mlc.tuning.session.report import Report, TaskReport
+from mlc.tuning.session.search import Plan, Search
+from mlc.tuning.session.watch import Trail, Watcher
+from mlc.tuning.task import Task
+from mlc.tuning.tuners.protocol import TunerKind
+
+if TYPE_CHECKING:
+    from mlc.driver.models.load import Source
+    from mlc.driver.operator.source import OperatorLike
+
+    Tunable: TypeAlias = "Source | OperatorLike | Task | Sequence[Task]"
+
+TRIALS_A_TASK = 64
+"""Trials for each task where neither a number of trials nor a time is given."""
+
+_NOT_OPTIONS = {"model", "target", "threads", "records", "executor", "cache", "validate_each", "specialize"}
+"""Arguments of mlc.compile that mlc.tune has itself, or that change no kernel."""
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is tuned: its tasks, and the model, if it is one, with the options of mlc.compile for the last check."""
+
+    tasks: Sequence[Task]
+    model: Source | None
+    options: Mapping[str, Any]
+
+
+@located()
+def tune(
+    model: Tunable,
+    records: str | os.PathLike[str],
+    *,
+    trials: int | None = None,
+    seconds: float | None = None,
+    tuner: str = "model",
+    target: TargetLike = "native",
+    threads: int | None = None,
+    seed: int = 0,
+    resume: bool = False,
+    until: float | str | None = None,
+    early_stopping: int | None = None,
+    cluster: str | None = None,
+    farm: Farm | None = None,
+    evaluation: Evaluation | None = None,
+    watcher: Watcher | None = None,
+    cache: bool = True,
+    **options: Any,
+) -> Report:
+    """
+    Search for faster schedules of a model's kernels, or of an operator's; keep them in the database `records`.
+
+    `model` is what mlc.compile takes, or what mlc.build takes without a schedule, or tasks (mlc.tuning.extract_tasks,
+    a template's). `options` are those of mlc.compile that change kernels: opt_level, shapes, precision and so on.
+
+    The search ends after `trials` candidates (by default 64 for each kernel, where no time is given), after `seconds`,
+    or when the estimate of the model's latency has fallen by `until` (0.05 or "5%"); `early_stopping` trials without a
+    better candidate end that of one kernel. Candidates that the database has are not measured again; with `resume` they
+    count as trials, so that a session that was killed goes on to its number. `tuner` is model, random, grid, ga or
+    evolution, its choices follow from `seed`.
+
+    The default schedule of a kernel is measured first. At the end the best candidates are measured in turns with it,
+    and one is kept only where the confidence interval of the speed-up lies above 1; then the whole model is compared.
+    Ctrl-C ends the search; what was found is checked and reported, which a second Ctrl-C ends, too.
+
+    `cluster` is the address of a scheduler whose workers measure (docs/tuning.md), `farm` another Farm; without them
+    processes of this machine do. `watcher` hears of every trial. `cache` is that of mlc.compile.
+
+    Raises UserError for a model that cannot be compiled, for an option out of range, and for a file that is no
+    database of records.
+    """
+    plan = Plan(
+        trials=_counted("trials", trials),
+        seconds=_positive("seconds", seconds),
+        tuner=_known_tuner(tuner),
+        seed=seed,
+        resume=resume,
+        until=_part(until),
+        early_stopping=_counted("early_stopping", early_stopping),
+        **({} if evaluation is None else {"evaluation": evaluation}),
+    )
+    if farm is not None and cluster is not None:
+        raise UserError("expected farm= or cluster=, but got both")
+    start, watcher = time.monotonic(), watcher or Watcher()
+    watcher.phase("extracting tasks", 0, 0)
+    target_name, count = str(Target.parse(target_text(target))), thread_count(threads)
+    subject = _subject(model, target_name, count, _checked(options), cache)
+    with Database(records) as database, _farm(farm, cluster) as measuring:
+        return _Session(subject, database, measuring, plan, watcher, start).run()
+
+
+class _Session:
+    """One call of `tune`."""
+
+    def __init__(
+        self, subject: _Subject, database: Database, farm: Farm, plan: Plan, watcher: Watcher, start: float
+    ) -> None:
+        self.subject, self.database, self.farm, self.watcher = subject, database, farm, watcher
+        self.start = start
+        tasks = subject.tasks
+        if plan.trials is None and plan.seconds is None:
+            plan = replace(plan, trials=sum(min(TRIALS_A_TASK, task.space.size) for task in tasks))
+        self.search = Search(tasks, database, farm, plan, watcher)
+        self.confirmation = Confirmation(database, farm, plan.evaluation, plan.device)
+        self.plan = plan
+
+    def run(self) -> Report:
+        """Search, check, compare the whole model."""
+        self.search.run()
+        checked: list[Checked | None] = [None] * len(self.subject.tasks)
+        whole: Comparison | None = None
+        note = ""
+        try:
+            checked = self.confirmation.run(self.subject.tasks, self.watcher)
+            whole, note = self.compare_whole()
+        except KeyboardInterrupt:
+            note = "the check was interrupted: what was not checked is not kept; --resume checks it"
+        return Report(
+            tuple(map(self.task_report, self.search.trails, checked)),
+            str(self.database.path),
+            self.search.trials,
+            time.monotonic() - self.start,
+            self.search.reason,
+            whole,
+            note,
+            self.plan.seed,
+        )
+
+    def compare_whole(self) -> tuple[Comparison | None, str]:
+        """The model with the records and without, and what there is to say about it."""
+        model = self.subject.model
+        if model is None or not self.subject.tasks:
+            return None, ""
+        if self.farm_is_elsewhere():
+            return None, "the whole model was not compared: its kernels are for other machines"
+        from mlc.tuning.session.whole import compare_model
+
+        self.watcher.phase("measuring the whole model", 0, 0)
+        found = compare_model(model, self.database.path, self.subject.options)
+        if found is None:
+            return None, "the whole model was not compared: sizes of its inputs are open"
+        comparison, is_same = found
+        if is_same:
+            return comparison, "its program is that of the default schedules"
+        if comparison.high < 1:
+            return comparison, "the model as a whole is slower: its kernels disturb each other; see docs/tuning.md"
+        return comparison, ""
+
+    def farm_is_elsewhere(self) -> bool:
+        """Whether the farm measures on other machines than this one."""
+        return self.plan.device is not None
+
+    def task_report(self, trail: Trail, checked: Checked | None) -> TaskReport:
+        """What was found for a task."""
+        task, default, default_cost = trail.task, trail.task.space.default, inf
+        best, least, known = None, inf, 0
+        for values, result in self.database.results(task):
+            known += 1
+            default_cost = min(default_cost, result.cost) if dict(values) == default else default_cost
+            if result.cost < least:
+                best, least = values, result.cost
+        record = self.database.best(task)
+        kept = record.values if record is not None and dict(record.values) != default else None
+        comparison = record.comparison if record is not None and kept is not None else None
+        if comparison is None and checked is not None:
+            comparison = checked.comparison
+        return TaskReport(
+            task, default_cost, least, best, known, trail.points, trail.errors, comparison, kept
+        )  # fmt: skip
+
+
+def tasks_of(
+    model: Tunable, target: TargetLike = "native", threads: int | None = None, **options: Any
+) -> Sequence[Task]:
+    """The tasks that `tune` searches: a model's kernels, or one operator."""
+    name, count = str(Target.parse(target_text(target))), thread_count(threads)
+    return _subject(model, name, count, _checked(options)).tasks
+
+
+def _subject(model: Tunable, target: str, threads: int, options: dict[str, Any], cache: bool = True) -> _Subject:
+    """The tasks of what is to be tuned; UserError where there is none."""
+    given = [model] if isinstance(model, Task) else model
+    if isinstance(given, list | tuple) and given and all(isinstance(one, Task) for one in given):
+        tasks, source = cast("Sequence[Task]", given), None
+    elif is_operator(model):
+        if options:
+            raise UserError(f"expected no option '{next(iter(options))}' for an operator; it is one of models")
+        from mlc.tuning.extract import task_of
+
+        tasks, source = [task_of(cast("Any", _text(model)), target, threads)], None
+    else:
+        from mlc.tuning.extract import extract_tasks
+
+        source = cast("Source", model)
+        tasks = extract_tasks(source, target=target, threads=threads, **options)
+    if not any(task.space.size > 1 for task in tasks):
+        raise UserError("expected a kernel whose schedule has a choice, but no strategy of these kernels has a knob")
+    return _Subject(tasks, source, {**options, "target": target, "threads": threads, "cache": cache})
+
+
+def is_operator(model: object) -> bool:
+    """Whether mlc.build rather than mlc.compile takes it: te tensors, te ops, or their text or file."""
+    from xdsl.dialects.builtin import ModuleOp
+    from xdsl.ir import Operation
+
+    from mlc.dialects import te
+    from mlc.dialects.te_builder.builder import Tensor
+    from mlc.frontends.te.schedule import Schedule
+
+    if isinstance(model, str | os.PathLike):
+        text = str(_text(model))
+        return "te.func" in text and "func.func" not in text
+    if isinstance(model, ModuleOp):
+        return any(isinstance(op, te.FuncOp) for op in model.body.block.ops)
+    if isinstance(model, list | tuple):
+        return bool(model) and all(isinstance(one, Tensor) for one in cast("list[object]", model))
+    return isinstance(model, Operation | Tensor | Schedule)
+
+
+def _text(model: object) -> object:
+    """The content of an .mlir file; everything else as it is."""
+    if isinstance(model, str | os.PathLike) and Path(model).suffix == ".mlir" and Path(model).is_file():
+        return Path(model).read_text()
+    return model
+
+
+def _checked(options: dict[str, Any]) -> dict[str, Any]:
+    """The options for mlc.compile; UserError for one that it does not have."""
+    from mlc.driver.models.compile import compile
+
+    known = sorted(set(inspect.signature(compile).parameters) - _NOT_OPTIONS)
+    for name in options:
+        if name not in known:
+            raise UserError(f"expected an option of mlc.tune, but got '{name}'{did_you_mean(name, known)}")
+    return options
+
+
+def _farm(farm: Farm | None, cluster: str | None) -> AbstractContextManager[Farm]:
+    """The farm to measure on; one that the caller gave stays open."""
+    if farm is not None:
+        return nullcontext(farm)
+    if cluster is not None:
+        from mlc.tuning.cluster.farm import ClusterFarm
+
+        return ClusterFarm(cluster)
+    from mlc.tuning.measure.local import LocalFarm
+
+    return LocalFarm()
+
+
+def _known_tuner(tuner: str) -> str:
+    kinds = get_args(TunerKind)
+    if tuner not in kinds:
+        raise UserError(f"expected a tuner among {', '.join(kinds)}, but got '{tuner}'")
+    return tuner
+
+
+def _counted(name: str, value: int | None) -> int | None:
+    if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
+        raise UserError(f"expected {name} to be a number of candidates, at least 1, but got {value!r}")
+    return value
+
+
+def _positive(name: str, value: float | None) -> float | None:
+    if value is not None and not 0 < value < math.inf:
+        raise UserError(f"expected {name} to be above 0, but got {value!r}")
+    return value
+
+
+def _part(until: float | str | None) -> float | None:
+    """A part from 0 to 1, given as a number or as percents in a text."""
+    if until is None:
+        return None
+    try:
+        is_percent = isinstance(until, str) and until.strip().endswith("%")
+        part = float(str(until).strip().removesuffix("%")) / (100 if is_percent else 1)
+    except ValueError:
+        part = 0.0
+    if not 0 < part < 1:
+        raise UserError(f"expected until to be a part of the latency such as '5%' or 0.05, but got {until!r}")
+    return part
+
+
+__all__ = ["TRIALS_A_TASK", "is_operator", "tasks_of", "tune"]
