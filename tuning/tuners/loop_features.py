@@ -12,7 +12,7 @@ from math import log2, prod
 
 from mlc.dialects import loop
 from mlc.targets.target import Target
-from mlc.tuning.tuners.loop_nest import Statement, TensorAccess, statements
+from mlc.tuning.tuners.loop_nest import NestAccess, Statement, statements
 
 _BLOCKS = 2
 _ACCESSES = 4
@@ -74,7 +74,7 @@ class _Tile:
         lanes = -(-extents[loops[-1]] // self.target.lanes("f32"))
         return lanes * prod(extents[at] for at in loops[:-1])
 
-    def loads(self, access: TensorAccess) -> int:
+    def loads(self, access: NestAccess) -> int:
         """Native vectors, or scalars to broadcast, of an access in a step."""
         extents, last = self.statement.extents, len(self.statement.extents) - 1
         count = prod(extents[at] for at in range(self.depth, last) if access.uses[at])
@@ -140,7 +140,7 @@ def _block(one: Statement, target: Target) -> list[float]:
     return row + [log2(one.moved(2.0**capacity) / points + 2.0**-20) for capacity in _CURVE]
 
 
-def _of_access(access: TensorAccess, one: Statement, tile: _Tile) -> list[float]:
+def _of_access(access: NestAccess, one: Statement, tile: _Tile) -> list[float]:
     step = access.steps[-1] if access.steps else 0
     touched = max(1, access.bytes(0))
     reuse = max(1, one.points) / touched

@@ -24,7 +24,7 @@ LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
-class TensorAccess:
+class NestAccess:
     """A load or a store of a block."""
 
     buffer: SSAValue
@@ -59,7 +59,7 @@ class Statement:
     kinds: tuple[str, ...]
     reduces: tuple[bool, ...]
     """Whether a loop is a reduction: nothing that is written depends on it."""
-    accesses: tuple[TensorAccess, ...]
+    accesses: tuple[NestAccess, ...]
     multiplies: int
     """Multiplications and fused ones of a point."""
     others: int
@@ -125,7 +125,7 @@ def _extent(one: loop.ForOp) -> int:
 
 def _access(
     op: loop.LoadOp | loop.StoreOp, block: loop.BlockOp, loops: Sequence[loop.ForOp], extents: tuple[int, ...]
-) -> TensorAccess:
+) -> NestAccess:
     kind = op.buffer.type
     assert isinstance(kind, MemRefType)
     shape = tuple(size if size > 0 else UNBOUNDED for size in kind.get_shape())
@@ -142,7 +142,7 @@ def _access(
         whole = axes.spans(op.map.data, op.indices, [*fixed[:at], everything[at], *fixed[at + 1 :]])
         steps.append(sum((span - 1) * prod(shape[n + 1 :]) for n, span in enumerate(alone)))
         uses.append(any(span > 1 for span in whole))
-    return TensorAccess(op.buffer, isinstance(op, loop.StoreOp), _bytes(kind), shape, spans, tuple(uses), tuple(steps))
+    return NestAccess(op.buffer, isinstance(op, loop.StoreOp), _bytes(kind), shape, spans, tuple(uses), tuple(steps))
 
 
 def _bytes(kind: MemRefType[Attribute]) -> int:

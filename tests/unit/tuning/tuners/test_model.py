@@ -72,6 +72,17 @@ def test_estimates_come_first_and_refused_candidates_last() -> None:
     assert sum(costs[index] < middle for index in first[1:]) >= 6
 
 
+def test_predictions_follow_what_was_measured() -> None:
+    task = made_up_task(SMALL)
+    tuner = ModelTuner(task, 0, history_of(SMALL), trees=False)
+    assert tuner.predict([0, 1]) == []
+    for _ in range(4):
+        tuner.update(measured(task, tuner.propose(8), smooth_cost))
+    order = sorted(range(SMALL.size), key=lambda index: smooth_cost(SMALL[index]))
+    fast, slow = tuner.predict(order[:10]), tuner.predict(order[-10:])
+    assert min(fast) > max(slow)
+
+
 def test_errors_are_slower_than_all_that_ran() -> None:
     costs = targets([1.0, inf, 2.0])
     assert costs[1] > costs[2] > costs[0] == 0.0
