@@ -84,7 +84,8 @@ class ModelTuner(BaseTuner):
         """What the cost model says of candidates, greater for faster ones; nothing at all before it was fitted."""
         if not self._fitted or not indices:
             return []
-        return (-self._predict(self.encoding.digits(list(indices))).costs).tolist()
+        found = self.model.predict(self.encoding.of(indices), self._means_of(indices), self._loops_of(indices))
+        return (-found.costs).tolist()
 
     # --- the first batch ---
 
