@@ -16,7 +16,7 @@ def run(args: argparse.Namespace) -> int:
     from mlc.tuning.cluster.secret import need_distributed
 
     need_distributed()
-    from mlc.tuning.cluster.devices import devices
+    from mlc.tuning.cluster.inventory import devices
 
     rows = [("key", "host", "queue", "who has it")]
     for one in devices(args.scheduler, secret=args.secret, insecure=args.insecure):

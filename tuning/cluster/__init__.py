@@ -15,17 +15,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mlc.tuning.cluster.devices import DeviceInfo, devices
     from mlc.tuning.cluster.farm import ClusterFarm
+    from mlc.tuning.cluster.inventory import DeviceInfo, devices
     from mlc.tuning.cluster.session import RemoteModel, Session, connect
 
 _NAMES = {
     "ClusterFarm": "mlc.tuning.cluster.farm",
-    "DeviceInfo": "mlc.tuning.cluster.devices",
+    "DeviceInfo": "mlc.tuning.cluster.inventory",
     "RemoteModel": "mlc.tuning.cluster.session",
     "Session": "mlc.tuning.cluster.session",
     "connect": "mlc.tuning.cluster.session",
-    "devices": "mlc.tuning.cluster.devices",
+    "devices": "mlc.tuning.cluster.inventory",
 }
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 from mlc.support.errors import UserError
 from mlc.tuning.cluster.secret import address_of, need_distributed, security_of
 from mlc.tuning.farm import Evaluation
-from mlc.tuning.measure.artefact import Built, Outcome
+from mlc.tuning.measure.artefact import Built, RunOutcome
 from mlc.tuning.measure.builder import CANDIDATE, CandidateMaker
 from mlc.tuning.measure.builds import Builds
 from mlc.tuning.measure.device import cannot_check
@@ -143,7 +143,7 @@ class ClusterFarm:
 
     def _key(self, device: str | None) -> str:
         """The key that was asked for, or the only one; UserError where there are none or several."""
-        from mlc.tuning.cluster.devices import keys_of
+        from mlc.tuning.cluster.inventory import keys_of
 
         known = keys_of(self._client)
         wanted = device or self._device
@@ -162,7 +162,7 @@ class ClusterFarm:
 
     def _run(self, jobs: Sequence[_Job], evaluation: Evaluation, key: str) -> Generator[tuple[int, RunAnswer]]:
         """Each job's number and answer, in the order in which devices give them."""
-        from mlc.tuning.cluster.devices import workers_of
+        from mlc.tuning.cluster.inventory import workers_of
         from mlc.tuning.cluster.server import Missing, RunAnswer
 
         waiting, sent = deque(range(len(jobs))), dict[str, _Sent]()
@@ -202,26 +202,24 @@ class ClusterFarm:
 
     def _finished(self, sent: dict[str, _Sent]) -> list[_Sent]:
         """Those at devices that have an answer, after some time at most."""
-        from distributed import wait
-
         if not sent:
             time.sleep(_LOOK_SECONDS / 10)
             return []
         try:
             with self._client.as_current():
-                wait([one.future for one in sent.values()], timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED")
+                need_distributed().wait(
+                    [one.future for one in sent.values()], timeout=_LOOK_SECONDS, return_when="FIRST_COMPLETED"
+                )
         except TimeoutError:
             return []
         return [one for one in sent.values() if one.future.done()]
 
     def _answer(self, one: _Sent, job: _Job, key: str) -> RunAnswer | Missing | None:
         """What the device said; None where it died, or the task was taken from it."""
-        from distributed import KilledWorker
-
         if one.future.status == "finished":
             return one.future.result()
         error = one.future.exception() if one.future.status == "error" else None
-        if error is None or isinstance(error, KilledWorker):
+        if error is None or isinstance(error, need_distributed().KilledWorker):
             return None
         return self._no_answer(job, f"{type(error).__name__}: {error}", key)
 
@@ -270,12 +268,12 @@ class ClusterFarm:
         default = self._builds.defaults[job.given.task.key]
         if default.artefact is not None:
             return None
-        return self._no_answer(job, cannot_check(Outcome((), default.error, default.message)), "")
+        return self._no_answer(job, cannot_check(RunOutcome((), default.error, default.message)), "")
 
     def _no_answer(self, job: _Job, message: str, key: str) -> RunAnswer:
         from mlc.tuning.cluster.server import RunAnswer
 
-        outcome = Outcome((), ErrorCode.UNKNOWN_ERROR, message)
+        outcome = RunOutcome((), ErrorCode.UNKNOWN_ERROR, message)
         return RunAnswer([[outcome] * job.rounds for _ in job.built], 0.0, {"key": key, "host": platform.node()})
 
 

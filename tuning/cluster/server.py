@@ -23,9 +23,10 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.worker import get_worker
 
 from mlc.tuning.cluster.remote import RemoteProcess
+from mlc.tuning.cluster.secret import need_distributed
 from mlc.tuning.farm import Evaluation
-from mlc.tuning.measure.artefact import Artefact, Built, Outcome
-from mlc.tuning.measure.device import Device, TaskKey
+from mlc.tuning.measure.artefact import Artefact, Built, RunOutcome
+from mlc.tuning.measure.device import RunnerHandle, TaskKey
 from mlc.tuning.measure.forkserver import ForkServer
 
 PLUGIN = "mlc-device"
@@ -60,7 +61,7 @@ class Batch:
 class RunAnswer:
     """The outcomes of a batch, and the machine that it ran on."""
 
-    outcomes: list[list[Outcome]]
+    outcomes: list[list[RunOutcome]]
     seconds: float
     machine: dict[str, str]
 
@@ -89,7 +90,7 @@ class DeviceServer(WorkerPlugin):
     def setup(self, worker: Worker) -> None:
         """Start the fork server."""
         self.server = ForkServer()
-        self.device = Device(self.server)
+        self.device = RunnerHandle(self.server)
         self.address = worker.address
 
     def teardown(self, worker: Worker) -> None:
@@ -145,14 +146,12 @@ def run_batch(batch: Batch, uploads: Mapping[str, Built]) -> RunAnswer | Missing
 
 def hold(session: str, seconds: float, memory_bytes: int) -> str:
     """Have the device until the session is closed, its owner is gone, or so many seconds have passed; why it ended."""
-    from distributed import Variable
-
     worker, plugin = get_worker(), _served()
     task = worker.get_current_task()
     held = plugin.sessions[session] = HeldSession(RemoteProcess(plugin.server, memory_bytes))
     deadline = time.monotonic() + seconds
     try:
-        Variable(f"{HOLD}-{session}").set(worker.address)
+        need_distributed().Variable(f"{HOLD}-{session}").set(worker.address)
         while time.monotonic() < deadline:
             if held.over.wait(0.2):
                 return "closed"

@@ -20,9 +20,10 @@ from uuid import uuid4
 
 from mlc.runtime.graph.benchmark import BenchmarkResult
 from mlc.support.errors import UserError
-from mlc.tuning.cluster.devices import keys_of
 from mlc.tuning.cluster.farm import connected
+from mlc.tuning.cluster.inventory import keys_of
 from mlc.tuning.cluster.remote import packed, unpack
+from mlc.tuning.cluster.secret import need_distributed
 from mlc.tuning.cluster.server import HOLD, RESOURCE, ask_session, hold
 
 if TYPE_CHECKING:
@@ -65,8 +66,6 @@ class Session:
     def __init__(
         self, client: Any, device: str, priority: int, timeout: float, session_seconds: float, memory_bytes: int
     ) -> None:
-        from distributed import Variable
-
         known = keys_of(client)
         if device not in known:
             listed = ", ".join(f"'{key}'" for key in sorted(known)) or "none"
@@ -83,7 +82,7 @@ class Session:
             retries=0,
             pure=False,
         )
-        begin = Variable(f"{HOLD}-{self._name}", client=client)
+        begin = need_distributed().Variable(f"{HOLD}-{self._name}", client=client)
         try:
             self.address: str = begin.get(timeout=timeout)
         except TimeoutError:
@@ -125,7 +124,7 @@ class Session:
         return RemoteModel(self, number, inputs, outputs)
 
     def ask(self, kind: str, *arguments: Any) -> Any:  # each operation has a value of its own
-        """The value of an operation (`Operations` of remote.py) there; UserError where it fails or the session is over."""
+        """The value of an operation (remote.py) on the device; UserError where it fails or the session is over."""
         task = f"{HOLD}-ask-{uuid4().hex}"
         future = self._client.submit(
             ask_session, self._name, (kind, arguments), key=task, workers=[self.address], retries=0, pure=False

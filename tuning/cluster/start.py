@@ -22,11 +22,11 @@ _NO_PAGES = "127.0.0.1:0"
 
 def configure() -> None:
     """Dask's settings: what ran on a device server that dies is never run again by Dask itself, and no web pages."""
-    import dask
+    from dask import config
 
     settings: dict[str, object] = {"scheduler.allowed-failures": 0, "admin.tick.limit": "1h"}
     settings |= {"scheduler.http.routes": [], "worker.http.routes": []}  # pages without a password
-    dask.config.set({f"distributed.{name}": value for name, value in settings.items()})
+    config.set({f"distributed.{name}": value for name, value in settings.items()})
     logging.getLogger("distributed").setLevel(logging.WARNING)
 
 

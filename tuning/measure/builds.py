@@ -86,7 +86,3 @@ class _BuildPlan:
 
 def _frozen(values: Values) -> frozenset[tuple[str, KnobValue]]:
     return frozenset(values.items())
-
-
-def _frozen(values: Values) -> frozenset[tuple[str, KnobValue]]:
-    return frozenset(values.items())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from mlc.tuning.farm import Evaluation
-from mlc.tuning.measure.artefact import Artefact, Built, Outcome
+from mlc.tuning.measure.artefact import Artefact, Built, RunOutcome
 from mlc.tuning.measure.forkserver import ForkServer, Worker
 from mlc.tuning.measure.processes import death
 from mlc.tuning.results import ErrorCode
@@ -25,12 +25,12 @@ _ATTEMPTS = 2
 class RunnerLost(Exception):
     """The runner has ended, or does not answer; the argument is the outcome of what it was asked."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: RunOutcome) -> None:
         super().__init__(outcome.message)
         self.outcome = outcome
 
 
-class Device:
+class RunnerHandle:
     """Runs candidates of tasks one after another, in processes of a fork server."""
 
     def __init__(self, server: ForkServer) -> None:
@@ -44,13 +44,13 @@ class Device:
 
     def run(
         self, key: TaskKey, default: Built, artefacts: Sequence[Artefact], evaluation: Evaluation, rounds: int
-    ) -> list[list[Outcome]]:
+    ) -> list[list[RunOutcome]]:
         """
         The outcomes of candidates of a task, each one's in all rounds.
 
         They are compared with the default kernel's output; where there is none, each has the error UNKNOWN_ERROR.
         """
-        outcome = Outcome()
+        outcome = RunOutcome()
         for _ in range(_ATTEMPTS):
             try:
                 found = self._run(key, default, artefacts, evaluation, rounds)
@@ -67,7 +67,7 @@ class Device:
 
     def _run(
         self, key: TaskKey, default: Built, artefacts: Sequence[Artefact], evaluation: Evaluation, rounds: int
-    ) -> list[list[Outcome]] | Outcome:
+    ) -> list[list[RunOutcome]] | RunOutcome:
         """The outcomes, or that of a default kernel which fails."""
         # one that ends its process lets the others run anew
         limit = evaluation.run_timeout_s * len(artefacts) ** 2 * rounds + _SLACK_SECONDS
@@ -75,15 +75,15 @@ class Device:
         if answer is None:  # the runner has not seen the task, or no longer has its arrays
             outcome = self._refer(key, default, evaluation)
             if outcome.error is not ErrorCode.NO_ERROR:
-                return Outcome((), ErrorCode.UNKNOWN_ERROR, cannot_check(outcome))
+                return RunOutcome((), ErrorCode.UNKNOWN_ERROR, cannot_check(outcome))
             answer = self._ask(("run", key, artefacts, evaluation, rounds), limit)
         assert answer is not None, "the runner keeps the task that it has seen last"
         return answer
 
-    def _refer(self, key: TaskKey, default: Built, evaluation: Evaluation) -> Outcome:
+    def _refer(self, key: TaskKey, default: Built, evaluation: Evaluation) -> RunOutcome:
         """Let the runner run a task's default kernel."""
         if default.artefact is None:
-            return Outcome((), default.error, default.message)
+            return RunOutcome((), default.error, default.message)
         message = "reference", key, default.artefact, default.signature, evaluation
         return self._ask(message, evaluation.run_timeout_s * _DRAWS + _SLACK_SECONDS)
 
@@ -97,14 +97,14 @@ class Device:
             runner.connection.send(message)
             if not runner.connection.poll(seconds):
                 late = f"the runner did not answer within {seconds:g} s"
-                raise RunnerLost(Outcome((), ErrorCode.RUN_TIMEOUT, late))
+                raise RunnerLost(RunOutcome((), ErrorCode.RUN_TIMEOUT, late))
             answer = runner.connection.recv()
             answered = True
             return answer
         except (EOFError, OSError) as error:
             status = self._server.end(runner)
             how = "an unknown signal" if status is None else death(status)
-            lost = Outcome((), ErrorCode.UNKNOWN_ERROR, f"the runner was ended by {how}")
+            lost = RunOutcome((), ErrorCode.UNKNOWN_ERROR, f"the runner was ended by {how}")
             raise RunnerLost(lost) from error
         finally:
             if not answered:
@@ -117,6 +117,6 @@ class Device:
             self._server.end(runner)
 
 
-def cannot_check(outcome: Outcome) -> str:
+def cannot_check(outcome: RunOutcome) -> str:
     """Why the candidates of a task cannot be checked, where its default kernel fails."""
     return f"the candidate cannot be checked, as the default kernel fails: {outcome.error.name}: {outcome.message}"

@@ -9,10 +9,10 @@ from typing import Self
 
 from mlc.support.errors import UserError
 from mlc.tuning.farm import Evaluation
-from mlc.tuning.measure.artefact import Artefact, Built, Outcome
+from mlc.tuning.measure.artefact import Artefact, Built, RunOutcome
 from mlc.tuning.measure.builder import CANDIDATE, CandidateMaker
 from mlc.tuning.measure.builds import Builds
-from mlc.tuning.measure.device import Device
+from mlc.tuning.measure.device import RunnerHandle
 from mlc.tuning.results import MeasureInput, MeasureResult
 
 LOCAL = "local"
@@ -30,7 +30,7 @@ class LocalFarm:
 
     def __init__(self, cores: int | None = None, candidate: CandidateMaker | str = CANDIDATE) -> None:
         self._builds = Builds(cores, candidate)
-        self._device = Device(self._builds.server)
+        self._device = RunnerHandle(self._builds.server)
         self._machine = {"key": LOCAL, "host": platform.node()}
 
     def __enter__(self) -> Self:
@@ -84,7 +84,7 @@ class LocalFarm:
 
     def _run(
         self, given: MeasureInput, artefacts: Sequence[Artefact], evaluation: Evaluation, rounds: int
-    ) -> list[list[Outcome]]:
+    ) -> list[list[RunOutcome]]:
         key = given.task.key
         return self._device.run(key, self._builds.defaults[key], artefacts, evaluation, rounds)
 
@@ -98,7 +98,7 @@ def check_one_task(inputs: Sequence[MeasureInput]) -> None:
         raise UserError("expected candidates of one task to compare, but got several tasks")
 
 
-def result_of(built: Built, outcome: Outcome, seconds: float, machine: Mapping[str, str]) -> MeasureResult:
+def result_of(built: Built, outcome: RunOutcome, seconds: float, machine: Mapping[str, str]) -> MeasureResult:
     """The result of a candidate that was built and run."""
     facts = dict(machine)
     if outcome.handover_ns is not None:
@@ -108,12 +108,12 @@ def result_of(built: Built, outcome: Outcome, seconds: float, machine: Mapping[s
 
 def failed_build(built: Built, machine: Mapping[str, str]) -> MeasureResult:
     """The result of a candidate that could not be built."""
-    return result_of(built, Outcome((), built.error, built.message), 0.0, machine)
+    return result_of(built, RunOutcome((), built.error, built.message), 0.0, machine)
 
 
 def compared(
     built: Sequence[Built],
-    found: Sequence[Sequence[Outcome]],
+    found: Sequence[Sequence[RunOutcome]],
     rounds: int,
     seconds: float,
     machine: Mapping[str, str],

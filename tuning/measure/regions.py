@@ -39,7 +39,7 @@ def _protect(address: int, size: int, access: int) -> None:
         raise OSError(ctypes.get_errno(), "mprotect")
 
 
-class Region:
+class GuardedRegion:
     """So many bytes of memory between guards; OSError if there is not as much."""
 
     def __init__(self, size: int, shared: bool = False) -> None:
@@ -70,7 +70,7 @@ class Region:
         _protect(self.first, self.length, _READ)
 
 
-class ArrayRegion(Region):
+class ArrayRegion(GuardedRegion):
     """The memory of an array of a kernel's call."""
 
     def __init__(self, info: TensorInfo, shared: bool = False) -> None:
@@ -79,7 +79,7 @@ class ArrayRegion(Region):
         self.array: Array = self.bytes.view(self.dtype).reshape(info.shape)
 
 
-def scratch_region(bytes_each: int, threads: int) -> tuple[Region, int]:
+def scratch_region(bytes_each: int, threads: int) -> tuple[GuardedRegion, int]:
     """Scratch memory for all threads, and the bytes from one thread's part to the next one's."""
     stride = -(-max(bytes_each, 1) // ALIGNMENT) * ALIGNMENT
-    return Region(stride * threads), stride
+    return GuardedRegion(stride * threads), stride

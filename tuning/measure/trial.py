@@ -17,7 +17,7 @@ from mlc.codegen.jit import JitCode, load_libraries
 from mlc.runtime.code import Code
 from mlc.runtime.cpu import missing_features
 from mlc.runtime.functions import CalledFunctions
-from mlc.runtime.peaks import measure_handover_ns
+from mlc.runtime.peaks import is_near, measure_handover_ns
 from mlc.runtime.sizes import symbolic_buffer_bytes
 from mlc.support.abi import KERNEL, RuntimeStruct
 from mlc.support.errors import UserError
@@ -25,13 +25,15 @@ from mlc.support.threads import available_cpus
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
 from mlc.tuning.farm import Evaluation
-from mlc.tuning.measure.artefact import Artefact, Outcome, Signature
+from mlc.tuning.measure.artefact import Artefact, RunOutcome, Signature
 from mlc.tuning.measure.check import Reference
 from mlc.tuning.measure.child import Ended
 from mlc.tuning.measure.evaluator import KernelFailed, Timer, time_evaluator
-from mlc.tuning.measure.regions import POISON, Array, ArrayRegion, Region, scratch_region
+from mlc.tuning.measure.regions import POISON, Array, ArrayRegion, GuardedRegion, scratch_region
 from mlc.tuning.results import ErrorCode
 
+_ROUND_ATTEMPTS = 3
+"""How often a round of a comparison is run at most, while the CPUs' distance changes."""
 _NOTE_BYTES = 1 << 16
 _NOTE_HEAD = 32
 """The address, the signal, the candidate, and the length of the list of regions behind them: 8 bytes each."""
@@ -54,7 +56,7 @@ class _SigAction(ctypes.Structure):
     ]
 
 
-class Note:
+class CrashNote:
     """What a dead process leaves its parent: the candidate that ran, and the memory that it should not touch."""
 
     def __init__(self) -> None:
@@ -75,7 +77,7 @@ class Note:
         """Note the number of the candidate that runs now."""
         self._memory[16:24] = struct.pack("q", candidate)
 
-    def regions(self, regions: Mapping[str, Region]) -> None:
+    def regions(self, regions: Mapping[str, GuardedRegion]) -> None:
         """Note where arrays are."""
         places = [(r.address, r.size, r.length, name) for name, r in regions.items()]
         data = json.dumps(places).encode()
@@ -104,6 +106,11 @@ class Note:
         return f"at {address:#x}"
 
 
+def _handover(probes: Code | None) -> float | None:
+    """Nanoseconds that a cache line takes between two CPUs; None where that is not asked, or there is one CPU."""
+    return None if probes is None or available_cpus() < 2 else measure_handover_ns(probes)
+
+
 @dataclass
 class TaskArrays:
     """The inputs of a task, the default kernel's outputs, and the best time so far."""
@@ -124,13 +131,17 @@ class LoadedKernel:
     """An artefact linked into this process, with arrays to call it on."""
 
     def __init__(
-        self, artefact: Artefact, symbols: Sequence[int], inputs: Sequence[Region], outputs: Sequence[Region]
+        self,
+        artefact: Artefact,
+        symbols: Sequence[int],
+        inputs: Sequence[GuardedRegion],
+        outputs: Sequence[GuardedRegion],
     ) -> None:
         code = link(artefact)
         self.inputs, self.outputs = inputs, outputs
         self._functions = CalledFunctions(artefact.functions)
         static, threads = artefact.workspace_bytes, artefact.threads
-        self.workspace = Region(static + symbolic_buffer_bytes(artefact.symbolic_bytes, symbols, threads))
+        self.workspace = GuardedRegion(static + symbolic_buffer_bytes(artefact.symbolic_bytes, symbols, threads))
         self.scratch, stride = scratch_region(artefact.scratch_bytes, threads)
         rt, self._keeper = code.runtime(threads, 0)
         self._functions.attach(rt)
@@ -152,7 +163,7 @@ class LoadedKernel:
         self.check_guards()
 
     @property
-    def regions(self) -> dict[str, Region]:
+    def regions(self) -> dict[str, GuardedRegion]:
         """All of its memory by name."""
         inputs = {f"input {k}": region for k, region in enumerate(self.inputs)}
         outputs = {f"output {k}": region for k, region in enumerate(self.outputs)}
@@ -183,26 +194,43 @@ def link(artefact: Artefact) -> Code:
 class Trials:
     """Candidates of one task, in a process of their own; `note` tells the parent which of them ended it."""
 
-    def __init__(self, task: TaskArrays, timer: Timer, note: Note, evaluation: Evaluation) -> None:
+    def __init__(self, task: TaskArrays, timer: Timer, note: CrashNote, evaluation: Evaluation) -> None:
         self.task, self.timer, self.note, self.evaluation = task, timer, note, evaluation
         note.watch(timer)
         self.outputs = [ArrayRegion(info) for info in task.signature.outputs]
 
-    def run(self, artefacts: Sequence[Artefact], rounds: int, probes: Code | None) -> list[list[Outcome]]:
+    def run(self, artefacts: Sequence[Artefact], rounds: int, probes: Code | None) -> list[list[RunOutcome]]:
         """For each candidate its outcome in each round; all are checked before one is timed."""
         kernels = [self._checked(k, artefact) for k, artefact in enumerate(artefacts)]
-        found: list[list[Outcome]] = [[] if isinstance(k, LoadedKernel) else [k] * rounds for k in kernels]
+        found: list[list[RunOutcome]] = [[] if isinstance(k, LoadedKernel) else [k] * rounds for k in kernels]
         for turn in range(rounds):
-            handover = None if probes is None or available_cpus() < 2 else measure_handover_ns(probes)
-            order = range(len(kernels)) if turn % 2 == 0 else reversed(range(len(kernels)))
-            for number in order:
-                kernel = kernels[number]
-                if isinstance(kernel, LoadedKernel):
-                    outcome = self._timed(number, kernel, stops_early=rounds == 1)
-                    found[number].append(replace(outcome, handover_ns=handover))
+            for number, outcome in self._round(turn, kernels, rounds == 1, probes).items():
+                found[number].append(outcome)
         return found
 
-    def _checked(self, number: int, artefact: Artefact) -> LoadedKernel | Outcome:
+    def _round(
+        self, turn: int, kernels: Sequence[LoadedKernel | RunOutcome], stops_early: bool, probes: Code | None
+    ) -> dict[int, RunOutcome]:
+        """
+        The outcome of each candidate in a round, every other round in reverse order.
+
+        A hypervisor moves CPUs: a round in which they come near to each other, or part, is run again.
+        """
+        order = [k for k, kernel in enumerate(kernels) if isinstance(kernel, LoadedKernel)]
+        found: dict[int, RunOutcome] = {}
+        before = _handover(probes)
+        for _ in range(_ROUND_ATTEMPTS):
+            for number in order if turn % 2 == 0 else order[::-1]:
+                kernel = kernels[number]
+                assert isinstance(kernel, LoadedKernel)
+                found[number] = replace(self._timed(number, kernel, stops_early), handover_ns=before)
+            after = _handover(probes)
+            if before is None or after is None or is_near(before) == is_near(after):
+                break
+            before = after
+        return found
+
+    def _checked(self, number: int, artefact: Artefact) -> LoadedKernel | RunOutcome:
         """A candidate that computes what it should, or why it does not."""
         self.note.running(number)
         try:
@@ -215,14 +243,14 @@ class Trials:
             return failed(error)
         return self._difference() or kernel
 
-    def _difference(self) -> Outcome | None:
+    def _difference(self) -> RunOutcome | None:
         found = self.task.reference.difference(self._arrays())
-        return None if found is None else Outcome((), ErrorCode.WRONG_ANSWER, str(found))
+        return None if found is None else RunOutcome((), ErrorCode.WRONG_ANSWER, str(found))
 
     def _arrays(self) -> list[Array]:
         return [region.array for region in self.outputs]
 
-    def _timed(self, number: int, kernel: LoadedKernel, stops_early: bool) -> Outcome:
+    def _timed(self, number: int, kernel: LoadedKernel, stops_early: bool) -> RunOutcome:
         """The times of a candidate, whose outputs must still be right afterwards."""
         self.note.running(number)
         self.note.regions(kernel.regions)
@@ -241,23 +269,23 @@ class Trials:
             kernel.check_guards()
         except Exception as error:
             return failed(error)
-        return self._difference() or Outcome(seconds)
+        return self._difference() or RunOutcome(seconds)
 
 
-def failed(error: Exception) -> Outcome:
+def failed(error: Exception) -> RunOutcome:
     """The outcome of a candidate that raised an exception in its process."""
     if isinstance(error, LinkFailed):
-        return Outcome((), ErrorCode.COMPILE_DEVICE, str(error))
+        return RunOutcome((), ErrorCode.COMPILE_DEVICE, str(error))
     if isinstance(error, MemoryError | OSError):
-        return Outcome((), ErrorCode.RUNTIME_DEVICE, f"expected memory for the kernel, but got none: {error}")
+        return RunOutcome((), ErrorCode.RUNTIME_DEVICE, f"expected memory for the kernel, but got none: {error}")
     if isinstance(error, KernelFailed | UserError):
-        return Outcome((), ErrorCode.RUNTIME_DEVICE, str(error))
-    return Outcome((), ErrorCode.UNKNOWN_ERROR, f"{type(error).__name__}: {error}")
+        return RunOutcome((), ErrorCode.RUNTIME_DEVICE, str(error))
+    return RunOutcome((), ErrorCode.UNKNOWN_ERROR, f"{type(error).__name__}: {error}")
 
 
-def outcome_of(ended: Ended[Any], evaluation: Evaluation, place: str = "") -> Outcome:
+def outcome_of(ended: Ended[Any], evaluation: Evaluation, place: str = "") -> RunOutcome:
     """The outcome of a candidate whose process gave none."""
     if ended.timed_out:
-        return Outcome((), ErrorCode.RUN_TIMEOUT, f"the kernel ran longer than {evaluation.run_timeout_s:g} s")
+        return RunOutcome((), ErrorCode.RUN_TIMEOUT, f"the kernel ran longer than {evaluation.run_timeout_s:g} s")
     wild = f": it touches memory {place}" if place else ""
-    return Outcome((), ErrorCode.RUNTIME_DEVICE, f"the kernel ended its process with {ended.died}{wild}")
+    return RunOutcome((), ErrorCode.RUNTIME_DEVICE, f"the kernel ended its process with {ended.died}{wild}")
