@@ -29,16 +29,19 @@ class Estimates:
         self._encoding, self._features = encoding, features
         self.lowered: dict[int, Floats] = {}
         """The features of the candidates that were lowered."""
+        self.refused: set[int] = set()
+        """Those of them that are refused."""
         self._fitted = 0
 
     def lower(self, indices: Sequence[int]) -> None:
         """Lower candidates that were not lowered before."""
         if indices:
             self.lowered |= dict(zip(indices, self._features(indices), strict=True))
+            self.refused |= {index for index in indices if not np.isfinite(self.lowered[index][0])}
 
     def is_refused(self, index: int) -> bool:
         """Whether a candidate is known to be refused."""
-        return index in self.lowered and not np.isfinite(self.lowered[index][0])
+        return index in self.refused
 
     def best(self) -> list[int]:
         """The candidates that were lowered and not refused, best estimate first."""

@@ -122,7 +122,7 @@ class _Tile:
 def cycles(statement: Statement, target: Target) -> float:
     """The cycles that the analytic model expects of a block on one core."""
     tile, core = _Tile(statement, target), target.core
-    work = tile.steps * (tile.cycles + core.tile_cycles / tile.carried)
+    work = tile.steps * (tile.cycles + (core.tile_cycles / tile.carried if tile.carried > 1 else 0.0))
     beyond_l1 = statement.moved(target.l1_bytes) / core.l2_bytes_per_cycle
     beyond_l2 = statement.moved(target.l2_bytes) / core.l3_bytes_per_cycle
     return max(work, beyond_l1) + beyond_l2

@@ -86,11 +86,15 @@ class Statement:
         return sum(largest.values())
 
     def moved(self, capacity: float) -> float:
-        """The bytes that come from beyond a cache of `capacity` bytes: what fits is loaded once."""
-        for depth in range(len(self.extents) + 1):
-            if self.touched(depth) <= capacity or depth == len(self.extents):
-                return float(self.touched(depth) * prod(self.extents[:depth]))
-        raise AssertionError("the last depth is in the range")
+        """
+        The bytes that come from beyond a cache of `capacity` bytes.
+
+        What the loops from some depth on touch fits, and is loaded once; the loop around them finds in the cache what
+        its last iteration left there.
+        """
+        fits = (depth for depth in range(len(self.extents) + 1) if self.touched(depth) <= capacity)
+        depth = max(0, next(fits, len(self.extents)) - 1)
+        return float(self.touched(depth) * prod(self.extents[:depth]))
 
 
 def statements(func: loop.FuncOp) -> list[Statement]:

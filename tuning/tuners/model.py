@@ -1,8 +1,8 @@
 """
 The model-based tuner: learn what candidates cost from those measured, measure those that promise most.
 
-    first batch      the default; candidates that other tasks' records or the analytic model promise most of, else such
-                     as cover the values of every knob evenly
+    first batch      the default; candidates that other tasks' records or the analytic model promise most of; such as
+                     cover the values of every knob evenly
     each next one    fit the cost model; score all candidates, or those that simulated annealing meets in a large space;
                      lower the best ones, and score these again by their loops; pick the best score, count it as
                      measured, and so on: a batch is never twice the same idea
@@ -41,6 +41,8 @@ _POOL = 256
 """Candidates of the best scores, from which a batch is picked."""
 LOWERED_FIRST = 48
 """Candidates that are lowered before the first batch, half of them where the others' estimates promise most."""
+LIKENESS = 0.25
+"""What a candidate of the first batch loses, in powers of two, for each that differs from it in one knob only."""
 LOWERED_EACH = 2
 """Candidates that are lowered for each one that is measured later."""
 
@@ -99,9 +101,21 @@ class ModelTuner(BaseTuner):
         if not self.estimates.lowered:
             self.estimates.lower(self._cover(min(LOWERED_FIRST // 2, self.space.size - len(self.given))))
             self.estimates.lower(self._by_estimate(LOWERED_FIRST // 2))
-        best = [index for index in self.estimates.best() if index not in self.given and index not in taught]
-        best = [*taught, *best[: count - len(taught)]]
+        best = taught + self._different(count - len(taught) - count // 4, taught)
         return best + self._cover(count - len(best), best)
+
+    def _different(self, count: int, others: Sequence[int]) -> list[int]:
+        """Candidates of the best estimates that were not given, each some knobs away from the others."""
+        assert self.estimates is not None
+        left = [index for index in self.estimates.best() if index not in self.given and index not in others]
+        digits, chosen = self.encoding.digits(left), list[int]()
+        scores = np.array([float(self.estimates.lowered[index][0]) for index in left])
+        while len(chosen) < min(count, len(left)):
+            at = int(np.argmin(scores))
+            chosen.append(left[at])
+            scores[(digits != digits[at]).sum(axis=1) <= 1] += LIKENESS
+            scores[at] = np.inf
+        return chosen
 
     def _taught(self, count: int) -> list[int]:
         """Candidates that other tasks' records promise most of."""
@@ -132,6 +146,8 @@ class ModelTuner(BaseTuner):
     def _random(self, chosen: Sequence[int]) -> int:
         """A random candidate that was not given and is not among the chosen."""
         taken = self.given.union(chosen)
+        if self.estimates is not None and len(taken) + len(self.estimates.refused) < self.space.size:
+            taken |= self.estimates.refused
         if 2 * len(taken) > self.space.size:
             return self.random.choice([index for index in range(self.space.size) if index not in taken])
         while (index := self.random.randrange(self.space.size)) in taken:
