@@ -83,15 +83,14 @@ def test_without_a_number_or_a_time_each_task_has_its_trials(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("high", "same", "calls", "kept", "note"),
+    ("high", "calls", "kept", "note"),
     [
-        (0.9, False, 2, None, "the default schedules are in force again"),
-        (1.1, False, 1, BEST, ""),
-        (0.9, True, 1, BEST, "its program is that of the default schedules"),
+        (0.9, 2, None, "the default schedules are in force again"),
+        (1.1, 1, BEST, ""),
     ],
 )
 def test_a_model_that_is_surely_slower_as_a_whole_gets_its_defaults_back(
-    tmp_path, monkeypatch, high, same, calls, kept, note
+    tmp_path, monkeypatch, high, calls, kept, note
 ):
     """A kernel that is faster alone may disturb the others: such winners are not left in force."""
     from mlc.tuning import tune
@@ -102,7 +101,7 @@ def test_a_model_that_is_surely_slower_as_a_whole_gets_its_defaults_back(
     monkeypatch.setattr(tune, "LocalFarm", FakeFarm)
     found = Comparison(1.2e-3, 1e-3, 0.8, high, 25)
     compare = "mlc.tuning.session.whole.compare_model"
-    monkeypatch.setattr(compare, lambda *given: asked.append(given) or (found, same))
+    monkeypatch.setattr(compare, lambda *given: asked.append(given) or found)
     report = mlc.tune("model.onnx", tmp_path / "r.db", trials=150, tuner="grid", farm=FakeFarm(seconds))
     assert len(asked) == calls
     assert report.model == found
