@@ -84,6 +84,13 @@ class Confirmation:
             self.database.keep(task, task.space.default, no_change(comparison))
         return Checked(values, comparison, False)
 
+    def withdraw(self, tasks: Sequence[Task]) -> None:
+        """Put the default back in force for all of these tasks."""
+        for task in tasks:
+            record = self.database.best(task)
+            if record is not None and record.comparison is not None and dict(record.values) != task.space.default:
+                self.database.keep(task, task.space.default, no_change(record.comparison))
+
     def candidates(self, task: Task) -> list[Values]:
         """The fastest candidates in the database that are not the default, and the one that is kept now."""
         default = task.space.default
@@ -98,8 +105,10 @@ class Confirmation:
                 costs.append((result.cost, number, values))
         few = [values for cost, _, values in sorted(costs, key=lambda one: one[:2])[:CANDIDATES] if cost <= limit]
         kept = self.database.best(task)
-        if kept is not None and _is_of(task, kept.values) and dict(kept.values) != default and dict(kept.values) not in map(dict, few):
-            few.append(kept.values)
+        if kept is not None and _is_of(task, kept.values):
+            values = dict(kept.values)
+            if values != default and values not in map(dict, few):
+                few.append(kept.values)
         return few
 
 
