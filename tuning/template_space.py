@@ -188,7 +188,9 @@ def merged(chains: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
     return found
 
 
-def annotate_entities(count: int, policy: str, candidate: Iterable[Sequence[str]] | None = None) -> list[AnnotateEntity]:
+def annotate_entities(
+    count: int, policy: str, candidate: Iterable[Sequence[str]] | None = None
+) -> list[AnnotateEntity]:
     """
     What may be done with `count` loops: for each one of the policy's words, at most one of them a vector.
 

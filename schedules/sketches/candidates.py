@@ -24,10 +24,7 @@ def factor_lists(extent: int, levels: int, default: Factors, step: int = 1) -> t
     inner = sorted({f for f in (*_small(extent, MOST_INNER), *_vectors(step)) if f <= extent})
     outer = _small(extent, MOST_MIDDLE)
     found = [
-        (*rest, last)
-        for last in inner
-        for rest in product(outer, repeat=levels - 1)
-        if last * _product(rest) <= extent
+        (*rest, last) for last in inner for rest in product(outer, repeat=levels - 1) if last * _product(rest) <= extent
     ]
     return tuple(sorted({*_thinned(found), (1,) * levels, default}))
 

@@ -26,9 +26,7 @@ def conv2d() -> FuncOp:
         "padded",
     )
     c, u, v = te.reduce_axis(5, "c"), te.reduce_axis(3, "u"), te.reduce_axis(3, "v")
-    y = te.compute(
-        (7, 9, 11), lambda o, i, j: te.sum(padded[c, i + u, j + v] * w[o, c, u, v], axis=[c, u, v]), "conv"
-    )
+    y = te.compute((7, 9, 11), lambda o, i, j: te.sum(padded[c, i + u, j + v] * w[o, c, u, v], axis=[c, u, v]), "conv")
     return te.func("conv2d", [x, w], [y])
 
 

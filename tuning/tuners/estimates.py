@@ -78,7 +78,7 @@ class Estimates:
         squares = self._squares(features)
         self._shift = float(targets.mean())
         kernel = squares @ squares.T + _RIDGE * squares.shape[1] ** 0.5 * np.eye(len(squares))
-        self._weights = squares.T @ np.linalg.solve(kernel, targets - self._shift)
+        self._weights: Floats = squares.T @ np.linalg.solve(kernel, targets - self._shift)
         self._fitted = len(indices)
 
     def _finite(self, estimate: float) -> float:

@@ -86,7 +86,10 @@ class ModelTuner(BaseTuner):
         """What the cost model says of candidates, greater for faster ones; nothing at all before it was fitted."""
         if not self._fitted or not indices:
             return []
-        return (-self.model.predict(self.encoding.of(indices), self._means_of(indices)).costs).tolist()
+        if self.estimates is not None:
+            self.estimates.lower([index for index in indices if index not in self.estimates.lowered])
+        found = self.model.predict(self.encoding.of(indices), self._means_of(indices), self._loops_of(indices))
+        return (-found.costs).tolist()
 
     # --- the first batch ---
 

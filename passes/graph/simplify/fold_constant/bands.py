@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xdsl.dialects.builtin import AnyFloat, ModuleOp, i1
 
@@ -64,6 +64,7 @@ def _band(plane: Array) -> tuple[int, int, float, float] | None:
     first, last = (int(changes[0]) + 1, int(changes[1])) if len(changes) == 2 else (0, int(changes[0]))
     lower, upper = first - rows + 1, last - rows + 1
     inside, outside = diagonals[first], diagonals[-1]
-    distance: Any = np.arange(columns) - np.arange(rows)[:, None]
-    wanted: Any = np.where((lower <= distance) & (distance <= upper), inside, outside)
-    return (lower, upper, float(inside), float(outside)) if np.array_equal(plane, wanted) else None
+    distance = np.subtract.outer(np.arange(rows), np.arange(columns))
+    there: Array = (-upper <= distance) & (distance <= -lower)
+    found = (plane[there] == inside).all() and (plane[~there] == outside).all()
+    return (lower, upper, float(inside), float(outside)) if found else None
