@@ -117,7 +117,7 @@ def split_entities(
 
 
 def _factors(extent: int, policy: str, max_factor: int | None) -> list[int]:
-    known = {
+    known: dict[str, Callable[[int], list[int]]] = {
         "factors": factors_of,
         "power2": powers_of_two,
         "verbose": lambda n: sorted({*factors_of(n), *powers_of_two(n)}),

@@ -52,7 +52,7 @@ def _band(plane: Array) -> tuple[int, int, float, float] | None:
     """(lower, upper, inside, outside) of a matrix; None where it is no band of two values."""
     import numpy as np
 
-    rows, columns = plane.shape
+    rows, columns = (int(n) for n in plane.shape)
     # The values of the diagonals, from the lower left corner to the upper right one: a band is one run of them.
     diagonals = np.concatenate([plane[:0:-1, 0], plane[0]])
     changes = np.flatnonzero(diagonals[1:] != diagonals[:-1])
