@@ -62,4 +62,7 @@ def test_few_taps_of_few_channels_are_left_in_a_padded_copy(tmp_path):
 def test_nothing_is_padded_or_masked(tmp_path):
     text = kernels(model(CASES), tmp_path, "loop")
     assert "%pad" not in text
-    assert not [line for line in text.splitlines() if "loop.load" in line and "mask" in line and "vector<1" in line]
+    own = [part for part in text.split("loop.func @")[1:] if part.startswith("conv2d")]
+    lines = [line for part in own for line in part.splitlines() if "loop.load" in line]
+    assert own
+    assert not [line for line in lines if "mask" in line and "vector<1" in line]
