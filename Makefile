@@ -11,7 +11,7 @@ PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick test-ci test-tools tutorial-plots pytest check-models filecheck lint types demo bench bench-peers calibrate bench-quantized bench-compile conformance fuzz mutants bisect-score clean
+.PHONY: help venv test quick test-ci test-tools tutorial-plots pytest check-models filecheck lint types demo bench bench-peers bench-kinds bench-architectures calibrate bench-quantized bench-compile conformance fuzz mutants bisect-score clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -93,6 +93,12 @@ bench: venv ## measure beside onnxruntime and numpy
 
 bench-peers: $(PEERS)/.installed ## measure beside onnxruntime, OpenVINO, PyTorch, IREE and TVM (ARGS="--quick --model magika")
 	$(PEERS)/bin/python benchmarks/peers.py $(ARGS)
+
+bench-kinds: $(PEERS)/.installed ## measure kinds of work drawn by a seed beside onnxruntime and OpenVINO (ARGS="--seed 1 --threads 1,2 --only conv")
+	$(PEERS)/bin/python benchmarks/kinds.py $(ARGS)
+
+bench-architectures: $(PEERS)/.installed ## the same for architectures drawn from timm and torchvision (ARGS="--seed 1 --count 30")
+	$(PEERS)/bin/python benchmarks/architectures.py $(ARGS)
 
 calibrate: venv ## measure this machine in the cost model's terms (ARGS="--output mine.toml")
 	$(BIN)/python benchmarks/calibrate.py $(ARGS)

@@ -111,13 +111,13 @@ def _torch_module(job: Job) -> Any:
         return made[job.name][0]()
     import onnx
 
-    _torchvision()
+    define_torchvision_operators()
     from onnx2torch import convert
 
     return convert(onnx.load(job.fixed)).eval()
 
 
-def _torchvision() -> None:
+def define_torchvision_operators() -> None:
     """torchvision built for another build of torch has none of its operators; onnx2torch only needs their names."""
     import torch
 

@@ -2,21 +2,23 @@
 Spaces of schedules that are searched exhaustively: what tests and benchmarks of tuners search in.
 
     python benchmarks/search_spaces.py measure FOLDER [NAME ...]    # e.g. tests/data/tuning; minutes a space
+    python benchmarks/search_spaces.py features FOLDER [NAME ...]   # again, after a change of the features
     python benchmarks/search_spaces.py list
 
 `measure` builds every candidate of a space for one thread of this machine, checks its output, and times all of them in
 turns, `_ROUNDS` times: the least time of a candidate counts, since what disturbs a measurement only ever adds to it.
 Each space becomes FOLDER/NAME.npz: `space` (JSON), `seconds` (float32, infinite where the schedule is refused),
-`flops`, `machine`.
+`flops`, `machine`, `features` (float16, `loop_features` of each candidate).
 """
 
 import argparse
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -25,11 +27,15 @@ from mlc import te
 from mlc.support.errors import UserError
 from mlc.targets.target import Target
 from mlc.tuning.space import Knob, Part, Space, Values
+from mlc.tuning.tuners.loop_features import NAMES, loop_features
 
 _ROUNDS = 12
 _BLOCK_SECONDS = 0.0012
-_SLOW = 4.0  # times the fastest of the first round: such candidates are not timed again
+_SLOW = 4.0  # times the fastest after the first rounds: such candidates are not timed again
+_FIRST_ROUNDS = 4
+_LEAST_CALLS = 3  # in a block, so that one interruption does not decide
 
+Rows: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float16]]"
 Schedule = Any  # the methods of mlc.Schedule are made at run time
 
 
@@ -94,10 +100,7 @@ def _pack(s: Schedule, block: Any, values: Values, panel: Any) -> None:
         s.compute_at(copy, panel)
         s.vectorize(s.loops(copy)[-1])
         return
-    if len(s.loops(copy)) == 2:
-        s.transform_layout(copy, lambda k, j: [j // size, k, j % size])
-    else:
-        s.transform_layout(copy, lambda r, s, c, f: [f // size, r, s, c, f % size])
+    s.transform_layout(copy, lambda k, j: [j // size, k, j % size])
     _, lanes = s.split(s.loops(copy)[-1], [None, size])
     s.vectorize(lanes)
 
@@ -110,10 +113,8 @@ def _check_tile(rows: int, columns: int) -> None:
 # --- convolutions, channels last: y[i, j, f] = sum over r, s, c of x[i', j', c] w[r, s, c, f] ---
 
 
-def conv(
-    channels: int, filters: int, size: int, window: int, stride: int = 1, unroll: tuple[int, ...] = (1, 4)
-) -> Case:
-    """A convolution (HWC, HWIO), its input padded already, to a picture of size x size."""
+def conv(channels: int, filters: int, size: int, window: int, stride: int = 1) -> Case:
+    """A convolution (HWC, HWIO), its input padded already, to a picture of size x size: tiles of pixels and filters."""
     width = (size - 1) * stride + window
     x = te.placeholder((width, width, channels), name="x")
     w = te.placeholder((window, window, channels, filters), name="w")
@@ -123,38 +124,35 @@ def conv(
         lambda i, j, f: te.sum(x[i * stride + r, j * stride + s, c] * w[r, s, c, f], axis=(r, s, c)),
         name="y",
     )
-    tiles = tuple(n for n in (1, 2, 4, 6, 7, 8, 14) if n <= size)
+    tiles = tuple(n for n in (1, 2, 3, 4, 5, 6, 7, 8, 10, 14) if n <= size)
     knobs = (
         Knob("tile_rows", tiles, max(n for n in tiles if n <= 7)),
-        Knob("tile_columns", tuple(n for n in (8, 16, 32, 48, 64) if n <= filters), 32),
-        Knob("vector", ("tile", "lanes"), "tile"),
-        Knob("unroll", unroll, 1),
-        Knob("pack", ("none", "whole"), "none"),
-        Knob("order", ("ijk", "jik", "kij", "jki"), "ijk"),
-        Knob("reduce_order", ("rsc", "crs") if window > 1 else ("rsc",), "rsc"),
+        Knob("tile_columns", tuple(n for n in (8, 16, 24, 32, 48, 64, 96) if n <= filters), 32),
+        Knob("vector", ("tile", "columns", "rows"), "tile"),
+        Knob("order", _ORDERS, "ijk"),
+        Knob("reduce_order", ("rsc", "crs"), "rsc"),
     )
     func, flops = te.func("conv", [x, w], [y]), 2 * channels * filters * size * size * window * window
     return Case(func, Space((Part("conv", knobs),)), flops, _conv_schedule)
 
 
 def _conv_schedule(s: Schedule, values: Values) -> None:
-    _check_tile(int(values["tile_rows"]), int(values["tile_columns"]))
+    if values["vector"] == "tile":
+        _check_tile(int(values["tile_rows"]), int(values["tile_columns"]))
     i, p, f, *taps = s.loops(s["y"])
     p_out, p_in = s.split(p, [None, values["tile_rows"]])
     f_out, f_in = s.split(f, [None, values["tile_columns"]])
-    c_out, c_in = s.split(taps[2], [None, values["unroll"]])
-    reduce = {"r": taps[0], "s": taps[1], "c": c_out}
-    first, *rest = (reduce[name] for name in str(values["reduce_order"]))
+    first, *rest = (taps["rsc".index(name)] for name in str(values["reduce_order"]))
     loops = {"i": [i], "j": [f_out], "k": [first]}
     order = [loop for name in str(values["order"]) for loop in loops[name]]
     at = order.index(first)
     order = [*order, p_out, *rest] if at < 2 else [*order[:at], p_out, first, *rest]
-    s.reorder(*order, c_in, p_in, f_in)
-    _pack(s, s["y"], values, f_out)
+    tile = [f_in, p_in] if values["vector"] == "rows" else [p_in, f_in]
+    s.reorder(*order, *tile)
     init, _ = s.decompose_reduction(s["y"], first)
-    s.vectorize(*([p_in, f_in] if values["vector"] == "tile" else [f_in]))
-    s.unroll(c_in)
-    s.vectorize(*s.loops(init)[-2:] if values["vector"] == "tile" else s.loops(init)[-1:])
+    vectors = 2 if values["vector"] == "tile" else 1
+    s.vectorize(*tile[-vectors:])
+    s.vectorize(*s.loops(init)[-vectors:])
 
 
 CASES: dict[str, Callable[[], Case]] = {
@@ -163,11 +161,10 @@ CASES: dict[str, Callable[[], Case]] = {
     "dense_49x384x256": lambda: dense(49, 384, 256, (1,)),
     "dense_196x256x64": lambda: dense(196, 256, 64, (1,)),
     "dense_32x768x256": lambda: dense(32, 768, 256, (1,)),
-    "conv_128x192x7x3": lambda: conv(128, 192, 7, 3),
-    "conv_64x128x14x3": lambda: conv(64, 128, 14, 3, 1, (1,)),
-    "conv_64x128x14x3s2": lambda: conv(64, 128, 14, 3, 2, (1,)),
-    "conv_32x64x28x3": lambda: conv(32, 64, 28, 3, 1, (1,)),
-    "conv_24x96x20x5": lambda: conv(24, 96, 20, 5, 1, (1,)),
+    "conv_192x128x7x3": lambda: conv(192, 128, 7, 3),
+    "conv_96x128x10x3s2": lambda: conv(96, 128, 10, 3, 2),
+    "conv_64x128x14x3": lambda: conv(64, 128, 14, 3),
+    "conv_48x96x10x5": lambda: conv(48, 96, 10, 5),
 }
 
 
@@ -184,12 +181,14 @@ def _arrays(case: Case, operator: Any) -> tuple[list[np.ndarray], np.ndarray]:
     return inputs, np.empty(operator.outputs[0].shape, np.float32)
 
 
-def _built(case: Case) -> Iterator[tuple[int, Any]]:
-    """Each candidate that is accepted, built, with its number; its output is checked against the first one's."""
-    inputs, expected = None, None
+def _built(case: Case, features: Rows) -> Iterator[tuple[int, Any]]:
+    """Each candidate that is accepted, built, with its number; its output is checked; its features are filled in."""
+    inputs, expected, target = None, None, Target.parse("native")
     for index in range(case.space.size):
         try:
-            operator = mlc.build(scheduled(case, index), threads=1)
+            schedule = scheduled(case, index)
+            features[index] = loop_features(schedule.lowered(), target)
+            operator = mlc.build(schedule, threads=1)
         except UserError as error:
             print(f"  {index}: {error}", flush=True)
             continue
@@ -203,37 +202,55 @@ def _built(case: Case) -> Iterator[tuple[int, Any]]:
 
 def _block(operator: Any, inputs: list[np.ndarray], out: np.ndarray) -> float:
     """The least seconds of a call in a block of calls."""
-    end, least = time.perf_counter() + _BLOCK_SECONDS, float("inf")
+    end, least, calls = time.perf_counter() + _BLOCK_SECONDS, float("inf"), 0
     operator(*inputs, out=out)
     while True:
+        calls += 1
         start = time.perf_counter()
         operator(*inputs, out=out)
         now = time.perf_counter()
         least = min(least, now - start)
-        if now > end:
+        if now > end and calls >= _LEAST_CALLS:
             return least
 
 
-def measure(case: Case) -> np.ndarray:
-    """The seconds of each candidate: the least of `_ROUNDS` blocks in turns; infinite where it is refused."""
-    seconds = np.full(case.space.size, np.inf)
-    operators = dict(_built(case))
+def measure(case: Case) -> tuple[np.ndarray, Rows]:
+    """The seconds of each candidate, the least of `_ROUNDS` blocks in turns, infinite if refused; the features."""
+    seconds, features = np.full(case.space.size, np.inf), _no_features(case)
+    operators = dict(_built(case, features))
     inputs, out = _arrays(case, next(iter(operators.values())))
-    for _ in range(_ROUNDS):
-        limit = _SLOW * seconds.min()
+    for turn in range(_ROUNDS):
+        limit = _SLOW * seconds.min() if turn >= _FIRST_ROUNDS else np.inf
         for index, operator in operators.items():
-            if seconds[index] <= limit or np.isinf(seconds[index]):
+            if seconds[index] <= limit:
                 seconds[index] = min(seconds[index], _block(operator, inputs, out))
-    return seconds.astype(np.float32)
+    return seconds.astype(np.float32), features
 
 
-def _save(path: Path, case: Case, seconds: np.ndarray) -> None:
+def _no_features(case: Case) -> Rows:
+    return np.full((case.space.size, len(NAMES)), np.inf, np.float16)
+
+
+def _save(path: Path, case: Case, seconds: np.ndarray, features: Rows) -> None:
     parts = [
         {"strategy": part.strategy, "knobs": [[k.name, k.candidates, k.default] for k in part.knobs]}
         for part in case.space.parts
     ]
     machine = f"{Target.parse('native').cpu}, 1 thread"
-    np.savez_compressed(path, space=json.dumps(parts), seconds=seconds, flops=case.flops, machine=machine)
+    np.savez_compressed(
+        path, space=json.dumps(parts), seconds=seconds, flops=case.flops, machine=machine, features=features
+    )
+
+
+def _add_features(path: Path, case: Case) -> None:
+    """Put the features of all candidates beside their times; refused ones have an infinite estimate."""
+    target = Target.parse("native")
+    rows = _no_features(case)
+    for index in range(case.space.size):
+        with contextlib.suppress(UserError):
+            rows[index] = loop_features(scheduled(case, index).lowered(), target)
+    old = np.load(path)
+    np.savez_compressed(path, **{name: old[name] for name in old.files if name != "features"}, features=rows)
 
 
 def _measure_all(folder: Path, names: list[str]) -> None:
@@ -241,8 +258,8 @@ def _measure_all(folder: Path, names: list[str]) -> None:
     for name in names:
         start, case = time.time(), CASES[name]()
         print(f"{name}: {case.space.size} candidates", flush=True)
-        seconds = measure(case)
-        _save(folder / f"{name}.npz", case, seconds)
+        seconds, features = measure(case)
+        _save(folder / f"{name}.npz", case, seconds, features)
         best, near = seconds.min(), int((seconds <= seconds.min() / 0.95).sum())
         default = seconds[case.space.index_of(case.space.default)]
         print(
@@ -255,7 +272,7 @@ def _measure_all(folder: Path, names: list[str]) -> None:
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["measure", "list"])
+    parser.add_argument("command", choices=["measure", "features", "list"])
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
@@ -263,6 +280,10 @@ def main() -> None:
         print("\n".join(f"{name}: {case().space.size} candidates" for name, case in CASES.items()))
     elif args.folder is None:
         parser.error("expected a folder to write into")
+    elif args.command == "features":
+        for path in sorted(args.folder.glob("*.npz")):
+            if path.stem in (args.names or CASES):
+                _add_features(path, CASES[path.stem]())
     else:
         _measure_all(args.folder, args.names or list(CASES))
 

@@ -1,7 +1,7 @@
 """
 LLVM IR text with which the runner of a tuner times kernels (tuning/measure/evaluator.py).
 
-    i32  mlc_time_calls(kernel, args, rt, i64 number, ptr ns)   calls a kernel `number` times, and writes the nanoseconds
+    i32  mlc_time_calls(kernel, args, rt, i64 number, ptr ns)   calls a kernel `number` times; writes the nanoseconds
     void mlc_flush_cache(ptr begin, i64 bytes)                  drives an array from all caches
     void mlc_note_fault(i32 signal, ptr info, ptr context)      signal handler: notes the address of a wild access
     ptr* mlc_fault_note                                         where it is noted: { i64 address, i64 signal }

@@ -52,6 +52,7 @@ WITH_COMMANDS = (
             "external-compilers",
             "executors",
             "vm",
+            "tuning",
         )
     ),
 )

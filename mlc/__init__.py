@@ -5,6 +5,7 @@ mlc: a multi-dialect tensor compiler on xDSL.
 """
 
 from importlib import import_module
+from os import PathLike
 from typing import Any
 
 from mlc import moved
@@ -47,7 +48,7 @@ _PUBLIC = {
 _HOOKS = {name: f"mlc.tools.notebook:{name}" for name in ("load_ipython_extension", "unload_ipython_extension")}
 
 
-def _open_records(path: str) -> Any:
+def _open_records(path: str | PathLike[str]) -> Any:
     """Tuning's reader of a database, which the driver does not import."""
     return import_module("mlc.tuning.records.context").opened(path)
 

@@ -23,6 +23,7 @@ from xdsl.traits import HasCanonicalizationPatternsTrait
 from xdsl.transforms.canonicalize import CanonicalizationRewritePattern
 
 from mlc.passes.rewriting import listening
+from mlc.support.diagnostics import place_in_kernel
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class RewriteApplication:
     op_name: str
     location: Attribute
     op_text: str
+    inside: str = ""
+    """Where an op of a kernel stands (support/diagnostics.py)."""
 
 
 @dataclass
@@ -57,7 +60,9 @@ class RewriteCounter:
 
     def describe(self, rule: str, op: Operation) -> RewriteApplication:
         """The application that would come next."""
-        return RewriteApplication(len(self.applied) + 1, rule, op.name, op.location, first_line(op))
+        return RewriteApplication(
+            len(self.applied) + 1, rule, op.name, op.location, first_line(op), place_in_kernel(op)
+        )
 
     @contextmanager
     def watching(self) -> Generator[None]:

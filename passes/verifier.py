@@ -6,26 +6,29 @@ terminator has one; an op with successors is its block's last and branches withi
 `verify_` holds.
 
 An op's `verify_` runs once per signature (dialects/syntax/probe.py): where it reads nothing but the op's types and
-attributes, what it accepts once it accepts again.
+attributes, what it accepts once it accepts again. The ops in a function are verified once per form of functions
+(dialects/syntax/function_form.py), if their verifiers read nothing but the function.
 """
 
 # The fields of an op are read directly: its properties build a view of the op for each access.
 # pyright: reportPrivateUsage=false
 
 from collections import Counter
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Container
+from typing import NamedTuple, TypeAlias
 
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.symbol_lookup import unchanged_symbols
+from mlc.dialects.syntax.function_form import FormKey, function_form
 from mlc.dialects.syntax.probe import (
     ContextRead,
     IsolatedKernel,
     Signature,
     VerifiedAround,
+    apart,
     kept_alive,
     probe,
     region_signature,
@@ -45,19 +48,56 @@ class InvalidIR(VerifyException):
         self.op = op
 
 
+class _Function(NamedTuple):
+    """A function that was verified."""
+
+    copy: Operation
+    """Keeps alive what the form of the function names."""
+    is_whole: bool
+    """Whether its own verifier, too, reads nothing but the function."""
+
+
 class Verifier:
     """Verifies modules, and remembers the signatures of the ops that it has accepted, from one pass to the next."""
 
     def __init__(self) -> None:
         self._accepted: dict[Signature, tuple[Attribute, ...]] = {}
         self._context_reads: Counter[type[Operation]] = Counter()
+        self._functions: dict[FormKey, _Function | None] = {}
+        self._seen: set[FormKey] = set()
 
     def verify(self, op: Operation) -> None:
         """Raise InvalidIR for the first operation in `op`, itself included, that is not well formed."""
-        verify_dominance(op)
+        inner = [nested for region in op.regions for block in region.blocks for nested in block.ops]
+        forms = {nested: form[0] for nested in inner if nested.regions and (form := function_form(nested)) is not None}
+        verify_dominance(op, forms)
         with unchanged_symbols():
+            for nested in inner:
+                self._verify_inside(nested, forms.get(nested))
+            self._verify_one(op)
+
+    def _verify_inside(self, op: Operation, form: FormKey | None) -> None:
+        """Verify an op of a module and, before it, the ops in it, which those of an equal function may stand for."""
+        known = None if form is None else self._functions.get(form)
+        if known is None:
             for nested in op.walk(region_first=True):
                 self._verify_one(nested)
+            if form is not None:
+                self._learn(op, form)
+        elif not known.is_whole:
+            self._verify_one(op)
+
+    def _learn(self, op: Operation, form: FormKey) -> None:
+        """Remember a right function at its second sight, unless its ops read what is around it."""
+        if form not in self._seen:
+            self._seen.add(form)
+        elif form not in self._functions:
+            copy = apart(op)
+            is_known = all(_reads_nothing_around(nested) for nested in copy.walk() if nested is not copy)
+            self._functions[form] = _Function(copy, _reads_nothing_around(copy)) if is_known else None
+        if len(self._seen) >= _REMEMBERED:
+            self._seen.clear()
+            self._functions.clear()
 
     def _verify_one(self, op: Operation) -> None:
         if op._successors:
@@ -99,6 +139,15 @@ def verify(op: Operation) -> None:
     Verifier().verify(op)
 
 
+def _reads_nothing_around(op: Operation) -> bool:
+    """Whether an op of a function that stands apart, or this function, is verified without what is around it."""
+    try:
+        op.verify_()
+    except (ContextRead, Exception):
+        return False
+    return True
+
+
 def _verify_op(op: Operation) -> None:
     _verified(op, op.verify_)
 
@@ -135,29 +184,29 @@ def _verify_regions(op: Operation) -> None:
                 raise InvalidIR(last, "ends a block, but is not a terminator")
 
 
-def verify_dominance(op: Operation) -> None:
-    """Raise InvalidIR at the first use of a value that does not dominate it."""
+def verify_dominance(op: Operation, right: Container[Operation] = frozenset()) -> None:
+    """Raise InvalidIR at the first use of a value that does not dominate it; in the ops of `right` none is."""
     for region in op.regions:
-        _check_region(region, set(), ())
+        _check_region(region, set(), (), right)
 
 
 _Around: TypeAlias = tuple[tuple[DominatorTree, Block], ...]
 """The regions around an op that have several blocks, each with the block that the op stands in."""
 
 
-def _check_region(region: Region, visible: set[int], around: _Around) -> None:
+def _check_region(region: Region, visible: set[int], around: _Around, right: Container[Operation]) -> None:
     first = region.first_block
     if first is None:
         return
     if first.next_block is None:
-        _check_block(first, visible, around)
+        _check_block(first, visible, around, right)
         return
     tree = DominatorTree(region)
     reachable = _reachable(first)
     for block in region.blocks:
         # A block that control cannot reach may use anything, as in MLIR.
         if block in reachable:
-            _check_block(block, visible, (*around, (tree, block)))
+            _check_block(block, visible, (*around, (tree, block)), right)
 
 
 def _reachable(entry: Block) -> set[Block]:
@@ -171,7 +220,7 @@ def _reachable(entry: Block) -> set[Block]:
     return found
 
 
-def _check_block(block: Block, visible: set[int], around: _Around) -> None:
+def _check_block(block: Block, visible: set[int], around: _Around, right: Container[Operation]) -> None:
     """Check the block's ops in order; `visible`, identities of values, grows and is given back as it was."""
     here = [*map(id, block.args)]
     visible.update(here)
@@ -179,8 +228,8 @@ def _check_block(block: Block, visible: set[int], around: _Around) -> None:
         for number, operand in enumerate(op._operands):
             if id(operand) not in visible and not _is_from_above(operand, around):
                 _report(op, number, operand)
-        for region in op.regions:
-            _check_region(region, visible, around)
+        for region in op.regions if op not in right else ():
+            _check_region(region, visible, around, right)
         if op.results:
             results = [*map(id, op.results)]
             here += results

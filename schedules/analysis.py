@@ -325,6 +325,12 @@ class KernelInfo:
         return self.stages[: self.stages.index(stage)]
 
 
+def slides(stage: Stage) -> bool:
+    """Whether the last reduction axis is that of a window which slides along the last spatial axis."""
+    window, last = stage.reduce[-1], stage.num_spatial - 1
+    return last >= 0 and any(e.uses(window) and e.uses(last) for r in stage.reads for e in r.exprs)
+
+
 def reads_pointwise(consumer: Stage, producer: Stage) -> bool:
     """Whether the consumer reads the producer at its own point only: an identity access."""
     if consumer.is_reduction or tuple(consumer.extents) != tuple(producer.extents[: producer.num_spatial]):

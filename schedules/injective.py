@@ -13,7 +13,7 @@ from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.targets.cost.threads import balance, worth_threads
-from mlc.targets.cost.thresholds import GOOD_BALANCE, POINTWISE_VECTORS
+from mlc.targets.cost.thresholds import GOOD_BALANCE, LEAST_LANES, POINTWISE_VECTORS
 from mlc.targets.target import Target
 
 TRIED_VECTORS = (1, 2, 4, 8, 16)
@@ -43,6 +43,10 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     else:
         extents = list(st.extents)
     scalar = st.gather_index_may_overrun or st.has_computed_mask
+    turned = None if scalar or len(loops) < 2 else turned_axis(st, target)
+    if turned is not None:
+        _schedule_turned(s, st, loops, turned, target, threads)
+        return
     outer, inner = (loops, None) if scalar else split_lanes(s, loops, extents, target)
     chosen = {k for k in st.spatial if k not in st.symbolic and any(m.uses(k) for r in st.reads for m in r.mask)}
     if st.symbolic and chosen and threads > 1:
@@ -54,6 +58,60 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     spread(s, outer, extents, st, target, threads)
     if inner is not None:
         s.vectorize(inner)
+
+
+def turned_axis(st: Stage, target: Target) -> int | None:
+    """The axis along which all reads that the last axis strides through are contiguous; None if there is none."""
+    last, width = len(st.extents) - 1, target.lanes("f32")
+    if st.extents[last] < LEAST_LANES or last in st.symbolic:
+        return None
+    strided = [r for r in st.reads if r.step(last, st.ranges) not in (0, 1)]
+    for axis in range(last - 1, -1, -1):
+        if strided and st.extents[axis] >= width // 2 and axis not in st.symbolic:
+            if all(r.step(axis, st.ranges) == 1 and not any(m.uses(axis) for m in r.mask) for r in strided):
+                return axis
+    return None
+
+
+def _schedule_turned(
+    s: ScheduleBuilder, st: Stage, loops: list[SSAValue], axis: int, target: Target, threads: int
+) -> None:
+    """
+    Squares of vectors, which are read along `axis` and written along the last one: transposed in registers.
+
+    Rows and columns of a picture are one axis, so that only its end is ragged.
+    """
+    width, extents = target.lanes("f32"), list(st.extents)
+    inner: list[SSAValue] = []
+    for k in (len(loops) - 1, axis):
+        if k - 1 not in (-1, axis) and _is_one_run(st, k):
+            loops[k - 1 : k + 1] = [s.fuse(loops[k - 1], loops[k])]
+            extents[k - 1 : k + 1] = [extents[k - 1] * extents[k]]
+            axis -= k <= axis
+    for k in (axis, len(loops) - 1):
+        if extents[k] > width:
+            loops[k], piece = s.split(loops[k], [None, width])
+            inner.append(piece)
+            extents[k] = -(-extents[k] // width)
+        else:
+            inner.append(loops[k])
+    outer = [(loop, extent) for loop, extent in zip(loops, extents, strict=True) if loop not in inner]
+    s.reorder(*(loop for loop, _ in outer), *inner)
+    spread(s, [loop for loop, _ in outer], [extent for _, extent in outer], st, target, threads)
+    s.vectorize(*inner)
+
+
+def _is_one_run(st: Stage, axis: int) -> bool:
+    """Whether an axis and the one before are one in all reads: rows and columns of a picture."""
+    if axis - 1 in st.symbolic:
+        return False
+    for r in st.reads:
+        outer, inner = r.step(axis - 1, st.ranges), r.step(axis, st.ranges)
+        if outer is None or inner is None or outer != inner * st.extents[axis]:
+            return False
+        if any(m.uses(axis) or m.uses(axis - 1) for m in r.mask):
+            return False
+    return True
 
 
 def is_flat(st: Stage) -> bool:

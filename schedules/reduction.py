@@ -5,11 +5,11 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
-from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
+from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise, slides
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.injective import pointwise_vectors, schedule_pointwise, spread
 from mlc.schedules.registry import strategy
-from mlc.targets.cost.thresholds import REDUCTION_ROWS
+from mlc.targets.cost.thresholds import REDUCTION_ROWS, WINDOW_TAPS
 from mlc.targets.cost.tiles import even_split
 from mlc.targets.target import Target
 
@@ -78,6 +78,8 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     s.reorder(*spatial, *reduce, *inner)
     init, _ = s.decompose_reduction(block, reduce[0])
     under = spatial[-1] if spatial else None
+    if slides(st) and st.extents[-1] <= WINDOW_TAPS:
+        s.unroll(reduce[-1])  # which taps of which lanes lie in the padding is known when compiling
     s.vectorize(*inner)
     s.vectorize(*(s.loops(init, len(inner), under=under) if under is not None else s.loops(init, len(inner))))
     for f in followers:

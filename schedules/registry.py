@@ -34,6 +34,7 @@ BUILTIN_MODULES = (
     "mlc.schedules.attention",
     "mlc.schedules.winograd",
     "mlc.schedules.matmul",
+    "mlc.schedules.dilated",
     "mlc.schedules.contraction",
     "mlc.schedules.rows",
     "mlc.schedules.reduction",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
-from mlc.schedules.analysis import KernelInfo, Stage
+from mlc.schedules.analysis import KernelInfo, Stage, slides
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.injective import pointwise_vectors
 from mlc.schedules.parallel import parallelize
@@ -37,6 +37,12 @@ def _shares_rows(kernel: KernelInfo, n: int) -> bool:
     return True
 
 
+def _has_lanes(st: Stage, target: Target) -> bool:
+    """Whether the last axis is long enough for lanes."""
+    lanes = st.num_spatial - 1
+    return lanes >= 0 and (st.extents[lanes] >= target.lanes("f32") // 2 or lanes in st.symbolic)
+
+
 @strategy(family="reduction", priority=30)
 def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
     """Stages that share their outer axes, with reductions along inner axes that are contiguous in what they read."""
@@ -48,6 +54,8 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
         return None
     if any(all(r.step(st.reduce[-1], st.ranges) not in (0, 1) for r in st.reads) for st in reducing):
         return None
+    if any(slides(st) and _has_lanes(st, target) for st in reducing):
+        return None  # lanes along the row: those of a window are few
     s = ScheduleBuilder(kernel.name)
     root = kernel.stages[-1]
     block = s.block(root.name)

@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc
+from xdsl.dialects.builtin import CallSiteLoc, FileLineColLoc, FusedLoc, NameLoc, StringAttr
 from xdsl.ir import Attribute, Operation
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input
@@ -98,3 +98,36 @@ def place_of_location(location: Attribute) -> Place | None:
         several: Any = location.locations
         return next(filter(None, map(place_of_location, several)), None)
     return None
+
+
+_KERNELS = ("te.func", "loop.func")
+_LABELS = {"te.compute": ("stage", "stage"), "loop.block": ("block", "block_name")}
+
+
+def place_in_kernel(op: Operation) -> str:
+    """
+    Where an op of a kernel stands, whose ops have no place in a model's file; empty for all others.
+
+    `@softmax, stage "sum"`, or `@dense, loops %i, %k, block "init"`: loops by their variables, outer ones first.
+    """
+    around: list[Operation] = []
+    at = op.parent_op()
+    while at is not None and at.name not in _KERNELS:
+        around.insert(0, at)
+        at = at.parent_op()
+    if at is None:
+        return ""
+    parts = [f"@{_text_of(at, 'sym_name')}"]
+    variables = [one.regions[0].block.args[0].name_hint for one in around if one.name == "loop.for"]
+    if variables:
+        parts.append(f"loop{'s' * (len(variables) > 1)} {', '.join(f'%{v}' if v else 'unnamed' for v in variables)}")
+    for one in around:
+        if one.name in _LABELS:
+            kind, name = _LABELS[one.name]
+            parts.append(f'{kind} "{_text_of(one, name)}"')
+    return ", ".join(parts)
+
+
+def _text_of(op: Operation, name: str) -> str:
+    value = op.properties.get(name)
+    return value.data if isinstance(value, StringAttr) else ""

@@ -187,6 +187,11 @@ def asking(provider: Provider | None) -> Generator[dict[RecordKey, KnobValues | 
         yield {} if asked is None else asked.answers
 
 
+def json_values(values: KnobValues) -> dict[str, int | str | list[int]]:
+    """The values as JSON holds them: tuples are lists."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
 def answers_digest(provider: Provider, keys: Iterable[RecordKey]) -> str:
     """A digest of the answers to these questions, in any order."""
     return sha256(repr(sorted((key, provider.answer(key)) for key in keys)).encode()).hexdigest()[:32]

@@ -53,6 +53,9 @@ COMMANDS = {
     "new": ("mlc.tools.commands.new", "write a project of your own: a pass, op, dialect, strategy or backend"),
     "run-ir": ("mlc.tools.commands.run_ir", "run a module of any level in the reference interpreters"),
     "diff": ("mlc.tools.commands.diff", "compare two modules, models, pipelines, levels or targets"),
+    "device-scheduler": ("mlc.tools.commands.device_scheduler", "start the scheduler of a cluster of devices"),
+    "device-server": ("mlc.tools.commands.device_server", "let a cluster run candidates and models on this machine"),
+    "devices": ("mlc.tools.commands.devices", "list a cluster's devices, who has them, and how many wait"),
     "inspect": ("mlc.tools.commands.inspect", "show a compiled model's operations by level, memory and kernels"),
 }
 

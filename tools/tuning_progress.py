@@ -122,7 +122,7 @@ class Lines(TuningState):
             print(self.line(), file=self.stream, flush=True)
 
 
-class Picture(TuningState):
+class LiveTable(TuningState):
     """A table of rich in place, drawn again after a trial."""
 
     def __init__(self, live: Live, clock: Callable[[], float] = time.monotonic) -> None:
@@ -163,15 +163,15 @@ class Picture(TuningState):
 @contextmanager
 def tuning_progress(stream: TextIO | None = None) -> Generator[TuningState]:
     """A watcher that shows the progress on stderr: a table where that is a terminal, else lines."""
-    stream = stream or sys.stderr
-    if not stream.isatty():
-        yield Lines(stream)
+    shown = stream or sys.stderr
+    if not shown.isatty():
+        yield Lines(shown)
         return
     from rich.console import Console
     from rich.live import Live
 
-    with Live(console=Console(file=stream), auto_refresh=False, transient=True) as live:
-        yield Picture(live)
+    with Live(console=Console(file=shown), auto_refresh=False, transient=True) as live:
+        yield LiveTable(live)
 
 
-__all__ = ["INTERVAL_S", "Lines", "Picture", "TuningState", "tuning_progress"]
+__all__ = ["INTERVAL_S", "Lines", "LiveTable", "TuningState", "tuning_progress"]

@@ -9,15 +9,17 @@ write (`sched.knob`). A tuner proposes values, a farm builds and measures them, 
 from importlib import import_module
 from typing import Any
 
-# Public name -> "module:attribute", imported on first use.
+# Public name -> "module:attribute", or "module:", imported on first use.
 _PUBLIC = {
     "extract_tasks": "mlc.tuning.extract:extract_tasks",
     "task_of": "mlc.tuning.extract:task_of",
     "candidate_module": "mlc.tuning.extract:candidate_module",
     "Report": "mlc.tuning.session.report:Report",
     "Evaluation": "mlc.tuning.farm:Evaluation",
+    "cluster": "mlc.tuning.cluster:",
     "LocalFarm": "mlc.tuning.measure.local:LocalFarm",
     "Database": "mlc.tuning.records.database:Database",
+    "tune_layouts": "mlc.tuning.graph_tuner.tune:tune_layouts",
     "Task": "mlc.tuning.task:Task",
 }
 
@@ -25,7 +27,7 @@ _PUBLIC = {
 def __getattr__(name: str) -> Any:
     if (place := _PUBLIC.get(name)) is not None:
         module, _, attribute = place.partition(":")
-        return getattr(import_module(module), attribute)
+        return getattr(import_module(module), attribute) if attribute else import_module(module)
     raise AttributeError(f"module 'mlc.tuning' has no attribute '{name}'")
 
 

@@ -35,6 +35,7 @@ from mlc.schedules.knobs import given, values_attribute
 from mlc.schedules.registry import strategies
 from mlc.schedules.selection import choose_schedule, knobs_of
 from mlc.support.errors import UserError, did_you_mean
+from mlc.support.records import answering
 from mlc.support.threads import thread_count
 from mlc.targets.description import describe
 from mlc.targets.device import HOST, devices_of
@@ -165,7 +166,8 @@ def _te_kernel(source: Operation, options: Options) -> te.FuncOp | None:
     if _BEFORE_SCHEDULES not in names:
         raise UserError("expected an optimisation level at which strategies choose schedules, -O 2 or more")
     module = ModuleOp([source.clone()])
-    run_passes(module, make_context(), passes[: names.index(_BEFORE_SCHEDULES)])
+    with answering(None):  # the text by which records are found has no record's values
+        run_passes(module, make_context(), passes[: names.index(_BEFORE_SCHEDULES)])
     func = next(op for op in module.body.block.ops if isinstance(op, te.FuncOp))
     return func if parts_between_externs(func) is None else None
 

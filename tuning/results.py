@@ -9,6 +9,9 @@ from statistics import median
 from mlc.tuning.space import Values
 from mlc.tuning.task import Task
 
+FOREIGN = "tvm"
+"""The device of results that come from a log of TVM's."""
+
 
 class ErrorCode(IntEnum):
     """Why a candidate has no time: the numbers of AutoTVM's MeasureErrorNo."""
@@ -49,6 +52,11 @@ class MeasureResult:
     """Seconds since the epoch at which the measurement ended."""
     machine: dict[str, str] = field(default_factory=dict[str, str])
     """The device key and host that measured it."""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another compiler measured its own kernel: no time of mlc's, but a hint which candidate is good."""
+        return self.machine.get("device") == FOREIGN
 
     @property
     def cost(self) -> float:

@@ -23,6 +23,7 @@ from mlc.support.errors import UserError, did_you_mean, located
 from mlc.support.threads import thread_count
 from mlc.targets.target import Target, TargetLike, target_text
 from mlc.tuning.farm import Evaluation, Farm
+from mlc.tuning.measure.local import LocalFarm
 from mlc.tuning.records.database import Database
 from mlc.tuning.records.record import Comparison
 from mlc.tuning.session.confirm import Checked, Confirmation
@@ -69,6 +70,9 @@ def tune(
     until: float | str | None = None,
     early_stopping: int | None = None,
     cluster: str | None = None,
+    device: str | None = None,
+    secret: str | os.PathLike[str] | None = None,
+    insecure: bool = False,
     farm: Farm | None = None,
     evaluation: Evaluation | None = None,
     watcher: Watcher | None = None,
@@ -91,8 +95,9 @@ def tune(
     and one is kept only where the confidence interval of the speed-up lies above 1; then the whole model is compared.
     Ctrl-C ends the search; what was found is checked and reported, which a second Ctrl-C ends, too.
 
-    `cluster` is the address of a scheduler whose workers measure (docs/tuning.md), `farm` another Farm; without them
-    processes of this machine do. `watcher` hears of every trial. `cache` is that of mlc.compile.
+    `cluster` is the address of a scheduler whose devices measure, of the key `device`, with the file of the cluster's
+    `secret` unless `insecure` (docs/tuning-farms.md); `farm` is another Farm; without them processes of this machine
+    measure. `watcher` hears of every trial. `cache` is that of mlc.compile.
 
     Raises UserError for a model that cannot be compiled, for an option out of range, and for a file that is no
     database of records.
@@ -105,7 +110,8 @@ def tune(
         resume=resume,
         until=_part(until),
         early_stopping=_counted("early_stopping", early_stopping),
-        **({} if evaluation is None else {"evaluation": evaluation}),
+        evaluation=evaluation or Evaluation(),
+        device=device,
     )
     if farm is not None and cluster is not None:
         raise UserError("expected farm= or cluster=, but got both")
@@ -113,7 +119,8 @@ def tune(
     watcher.phase("extracting tasks", 0, 0)
     target_name, count = str(Target.parse(target_text(target))), thread_count(threads)
     subject = _subject(model, target_name, count, _checked(options), cache)
-    with Database(records) as database, _farm(farm, cluster) as measuring:
+    remote = None if cluster is None else (cluster, device, secret, insecure)
+    with Database(records) as database, _farm(farm, remote) as measuring:
         return _Session(subject, database, measuring, plan, watcher, start).run()
 
 
@@ -159,24 +166,20 @@ class _Session:
         model = self.subject.model
         if model is None or not self.subject.tasks:
             return None, ""
-        if self.farm_is_elsewhere():
-            return None, "the whole model was not compared: its kernels are for other machines"
+        if not isinstance(self.farm, LocalFarm):
+            return None, "the whole model was not compared: its kernels were measured on other machines"
         from mlc.tuning.session.whole import compare_model
 
         self.watcher.phase("measuring the whole model", 0, 0)
         found = compare_model(model, self.database.path, self.subject.options)
-        if found is None:
-            return None, "the whole model was not compared: sizes of its inputs are open"
-        comparison, is_same = found
-        if is_same:
-            return comparison, "its program is that of the default schedules"
-        if comparison.high < 1:
-            return comparison, "the model as a whole is slower: its kernels disturb each other; see docs/tuning.md"
-        return comparison, ""
-
-    def farm_is_elsewhere(self) -> bool:
-        """Whether the farm measures on other machines than this one."""
-        return self.plan.device is not None
+        if not isinstance(found, str) and found.high < 1:  # once more, to be sure that it is slower
+            found = compare_model(model, self.database.path, self.subject.options)
+        if isinstance(found, str):
+            return None, found
+        if found.high >= 1:
+            return found, ""
+        self.confirmation.withdraw(self.subject.tasks)
+        return found, "as a whole it was slower with the records: the default schedules are in force again"
 
     def task_report(self, trail: Trail, checked: Checked | None) -> TaskReport:
         """What was found for a task."""
@@ -241,14 +244,16 @@ def is_operator(model: object) -> bool:
     if isinstance(model, ModuleOp):
         return any(isinstance(op, te.FuncOp) for op in model.body.block.ops)
     if isinstance(model, list | tuple):
-        return bool(model) and all(isinstance(one, Tensor) for one in cast("list[object]", model))
+        items = cast("Sequence[object]", model)
+        return bool(items) and all(isinstance(one, Tensor) for one in items)
     return isinstance(model, Operation | Tensor | Schedule)
 
 
 def _text(model: object) -> object:
     """The content of an .mlir file; everything else as it is."""
-    if isinstance(model, str | os.PathLike) and Path(model).suffix == ".mlir" and Path(model).is_file():
-        return Path(model).read_text()
+    if isinstance(model, str | os.PathLike):
+        path = Path(os.fsdecode(model))
+        return path.read_text() if path.suffix == ".mlir" and path.is_file() else model
     return model
 
 
@@ -263,16 +268,17 @@ def _checked(options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _farm(farm: Farm | None, cluster: str | None) -> AbstractContextManager[Farm]:
+def _farm(
+    farm: Farm | None, remote: tuple[str, str | None, str | os.PathLike[str] | None, bool] | None
+) -> AbstractContextManager[Farm]:
     """The farm to measure on; one that the caller gave stays open."""
     if farm is not None:
         return nullcontext(farm)
-    if cluster is not None:
+    if remote is not None:
         from mlc.tuning.cluster.farm import ClusterFarm
 
-        return ClusterFarm(cluster)
-    from mlc.tuning.measure.local import LocalFarm
-
+        cluster, device, secret, insecure = remote
+        return ClusterFarm(cluster, device, secret=secret, insecure=insecure)
     return LocalFarm()
 
 

@@ -393,14 +393,18 @@ def _native(m: Module, func: Operation, name: str, facts: Facts, arrays: Sequenc
     from mlc.runtime.functions import CalledFunctions
     from mlc.runtime.sizes import symbolic_buffer_bytes
     from mlc.support.abi import KERNEL
-    from mlc.validation.tasks_apart import TasksApart
+    from mlc.validation.tasks_apart import TasksApart, symbolic_parts
 
     rt = TasksApart(_bytes(func, NATIVE_SCRATCH_BYTES))
     results = [V.poisoned(shape, dtype_of(d)) for shape, d in facts.outputs]
-    behind = symbolic_buffer_bytes(symbolic_bytes(func), facts.symbols, rt.struct.threads) if facts.symbols else 0
-    workspace = np.empty(_bytes(func, NATIVE_WORKSPACE_BYTES) + behind + 64, np.uint8)
+    rows = symbolic_bytes(func) if facts.symbols else []
+    behind = symbolic_buffer_bytes(rows, facts.symbols, rt.struct.threads) if facts.symbols else 0
+    static = _bytes(func, NATIVE_WORKSPACE_BYTES)
+    workspace = np.empty(static + behind + 64, np.uint8)
     kept = [*(np.ascontiguousarray(a) for a in arrays), *results]
     aligned = (workspace.ctypes.data + 63) // 64 * 64
+    shared, part = symbolic_parts(rows, facts.symbols)
+    rt.add_parts(workspace[aligned - workspace.ctypes.data + static + shared :], part)
     given = [*(a.ctypes.data for a in kept), *facts.symbols, aligned]
     args = (ctypes.c_void_p * len(given))(*given)
     functions = CalledFunctions(m.functions)

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from mlc.dialects import loop
 from mlc.dialects.syntax.source import parse_module
 from mlc.interp.compare import Difference, difference, differences, epsilon
 from mlc.support.arithmetic import OWN, WIDE
@@ -45,6 +46,8 @@ from mlc.validation.measure import (
     largest,
     lost_range,
 )
+from mlc.validation.plans.kernel_plan_check import check_kernel_plan
+from mlc.validation.plans.plan_places import PlanError
 from mlc.validation.report import ResultChanged, source_node
 
 USELESS_SHARE = 0.1
@@ -295,6 +298,7 @@ class _Comparison:
     def run(self) -> Measured:
         """Compare, and return what was measured of the new form; ResultChanged where it differs."""
         executable, arrays, before = self.runner.executable, self.before.arrays, self.before
+        self.plan(executable.op)
         try:
             own, large = self.runner.run(arrays), self.runner.large(arrays)
             wide = self.runner.run(arrays, WIDE) if executable.is_wide else None
@@ -316,6 +320,14 @@ class _Comparison:
         error = [min(a, b) if growth <= ERROR_GROWTH else b for a, b in found]
         real = self.runner.real(arrays) if executable.epsilon > epsilon(np.dtype(np.float32)) else None
         return Measured(arrays, wide, own, large, before.moved, executable.constants, error, real)
+
+    def plan(self, func: Operation) -> None:
+        """Buffers of a loop function, which its interpreter keeps apart, do not share memory while both are in use."""
+        if isinstance(func, loop.FuncOp):
+            try:
+                check_kernel_plan(func)
+            except PlanError as error:
+                raise self.changed(error.text) from error
 
     def stability(self, own: list[Any], large: list[Any], wide: list[Any], growth: float) -> None:
         """Results in their own precision stay finite, and about as exact as they were."""

@@ -81,7 +81,9 @@ class Layout:
         return ceil_div(size, self.factors[letter]) * self.factors[letter]
 
     def with_factor(self, letter: str, factor: int) -> str:
-        """The name with the axis's inner size replaced: `NCHW16c, C, 32 -> NCHW32c`."""
+        """The name with the axis's inner size replaced: `NCHW16c, C, 32 -> NCHW32c`, `NC4cHW, C, 8 -> NC8cHW`."""
+        if factor > 1 and [p for p, inner in self.parts if inner] == [letter]:
+            return "".join(f"{factor}{p.lower()}" if inner else p for p, inner in self.parts)
         plain = "".join(
             p if not inner else f"{inner}{p.lower()}" for p, inner in self.parts if not inner or p != letter
         )

@@ -2,7 +2,8 @@
 xDSL's printer, which prints an op from the text of an earlier one where they differ only in the names of values.
 
 The text is the same, character for character. What an op prints is remembered by its signature
-(dialects/syntax/probe.py), if it prints the same for all ops of that signature; a type's text is remembered as well.
+(dialects/syntax/probe.py), if it prints the same for all ops of that signature; a type's text is remembered as well,
+and a function's by its form (dialects/syntax/function_form.py), with the name left open.
 """
 
 # The fields of an op are read directly: its properties build a view of the op for each access.
@@ -14,18 +15,22 @@ import re
 from copy import copy
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple, TypeAlias
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, UnregisteredOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, StringAttr, UnregisteredOp
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.printer import Printer
 
 from mlc.dialects.syntax.dense import dense_text
+from mlc.dialects.syntax.function_form import function_form
 from mlc.dialects.syntax.probe import MARK, ContextRead, Signature, kept_alive, open_number, probe, signature
 
 _REMEMBERED = 1 << 14
 _LONGEST = 1000
 _PLAIN = re.compile(r"[ !#-\[\]-~]*")
+_SYMBOL = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
+
+_FunctionKey: TypeAlias = tuple[object, ...]
 
 
 class _OpText(NamedTuple):
@@ -38,6 +43,20 @@ class _OpText(NamedTuple):
     """Whether dense attributes are named among the values."""
     keep: tuple[Attribute, ...]
     """What the signature names by its identity."""
+
+
+@dataclass(slots=True)
+class _FunctionText:
+    """The text of a function, without its name."""
+
+    name: str
+    """The name of the first one."""
+    before: str
+    after: str
+    op: Operation
+    """Keeps alive what the function's form names."""
+    is_sure: bool = False
+    """Whether a function of another name was printed the same."""
 
 
 class _Taken(dict[str, int]):
@@ -61,14 +80,62 @@ class SourcePrinter(Printer):
     _types: dict[int, tuple[str, Attribute]] = field(default_factory=dict[int, tuple[str, Attribute]], init=False)
 
     _numbers: dict[float, str] = field(default_factory=dict[float, str], init=False)
+    _functions: dict[_FunctionKey, _FunctionText | None] = field(
+        default_factory=dict[_FunctionKey, "_FunctionText | None"], init=False
+    )
+
+    remembers_functions: ClassVar[bool] = True
+    """Whether an op's text depends on nothing that a function's form leaves out, as its location."""
 
     def print_op(self, op: Operation) -> None:
-        text = None if self.print_debuginfo or self.diagnostic.op_messages else self._text(op)
-        if text is None:
-            super().print_op(op)
-        else:
+        is_plain = not self.print_debuginfo and not self.diagnostic.op_messages
+        text = self._text(op) if is_plain else None
+        if text is not None:
             self._current_column += len(text)
             print(text, end="", file=self.stream)
+        elif not is_plain or not self.remembers_functions or not self._print_function(op):
+            super().print_op(op)
+
+    def _print_function(self, op: Operation) -> bool:
+        """Print a function by its form; False where it has none."""
+        form = function_form(op) if op.regions else None
+        name = op.properties.get("sym_name")
+        if form is None or not isinstance(name, StringAttr) or not _SYMBOL.fullmatch(name.data):
+            return False
+        if self._next_line_callback or any(self._ssa_names) or any(self._block_names):
+            return False
+        key = (*form, self._indent, self._next_valid_name_id[-1], self._next_valid_block_id[-1])
+        known = self._functions.get(key)
+        if known is not None and known.is_sure:
+            print(known.before, name.data, known.after, sep="", end="", file=self.stream)
+            self._current_line += known.after.count("\n")
+            return True
+        if known is None and key in self._functions:
+            return False
+        self._learn_function(op, name.data, key, known)
+        return True
+
+    def _learn_function(self, op: Operation, name: str, key: _FunctionKey, known: _FunctionText | None) -> None:
+        """Print a function, and compare it with a known one of its form, or remember it."""
+        stream, self.stream = self.stream, StringIO()
+        handles = len(self._dialect_resources)
+        try:
+            super().print_op(op)
+        finally:
+            text, self.stream = self.stream.getvalue(), stream
+            print(text, end="", file=stream)
+        before, mark, after = text.partition(f"@{name}")
+        is_open = (
+            mark and f"@{name}" not in after and "\n" not in before and not handles and not self._dialect_resources
+        )
+        if known is None:
+            if len(self._functions) >= _REMEMBERED:
+                self._functions.clear()
+            self._functions[key] = _FunctionText(name, before + "@", after, op) if is_open else None
+        elif f"{known.before}{name}{known.after}" != text:
+            self._functions[key] = None
+        else:
+            known.is_sure = name != known.name
 
     def _text(self, op: Operation) -> str | None:
         """The text of an op that is known, or that can be made known; None where it must be printed."""

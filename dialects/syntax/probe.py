@@ -252,6 +252,16 @@ def probe(op: Operation, values: dict[SSAValue, SSAValue] | None = None) -> Oper
     return copy
 
 
+def apart(function: Operation) -> Operation:
+    """A copy of a function that raises ContextRead when anything around it, its name or a location is read."""
+    copy = function.clone()
+    for op in copy.walk():
+        op.location = _OUTSIDE
+    copy.properties["sym_name"] = _open_string()
+    copy.parent = copy._prev_op = copy._next_op = _OUTSIDE
+    return copy
+
+
 def _open_string() -> StringAttr:
     """A string that may not be read."""
     made: StringAttr = StringAttr.__new__(StringAttr)

@@ -33,6 +33,7 @@ from mlc.dialects.discardable import adopt_properties, unknown_attribute
 from mlc.dialects.syntax.lexer import SourceLexer
 from mlc.dialects.syntax.parse_messages import reworded, shape_size, token_text
 from mlc.dialects.syntax.probe import open_dense
+from mlc.dialects.syntax.repeated_functions import RepeatedFunctions
 from mlc.dialects.syntax.repeated_ops import RepeatedOps
 from mlc.dialects.syntax.token_parser import TokenParser, ValueNames
 from mlc.support.collector import uncollected
@@ -123,6 +124,7 @@ class SourceParser(TokenParser):
         self._checked: dict[int, Attribute] = {}
         self._start(ctx, SourceLexer(source))
         self._repeated = RepeatedOps(self)
+        self._functions = RepeatedFunctions(self)
 
     def _start(self, ctx: Context, lexer: SourceLexer, dialects: list[str] | None = None) -> None:
         # Not Parser.__init__, which creates its own lexer.
@@ -135,9 +137,13 @@ class SourceParser(TokenParser):
         self.forward_ssa_references = {}
         self._opened: int | None = None
 
+    def line(self, pos: int) -> int:
+        """The line of a position in the text, from 1."""
+        return bisect_right(self._lines, pos)
+
     def place(self, pos: int) -> Place:
         """The place of a position in the text."""
-        line = bisect_right(self._lines, pos)
+        line = self.line(pos)
         return Place(self._file.data, line, pos - self._lines[line - 1] + 1)
 
     def is_at(self, span: Span[Any]) -> bool:
@@ -149,6 +155,11 @@ class SourceParser(TokenParser):
         found = self._repeated.find(pos) if self._depth < limits.nesting and self._count < limits.ops else None
         if isinstance(found, Operation):
             return found
+        function = None
+        if found is None and self._depth <= 1:
+            function = self._functions.find(pos, limits.ops - self._count)
+        if isinstance(function, Operation):
+            return function
         self._depth += 1
         self._count += 1
         if self._depth > limits.nesting:
@@ -164,7 +175,15 @@ class SourceParser(TokenParser):
         if found is not None:
             self._repeated.learn(found, op)
         self._locate(op, pos)
+        if function is not None:
+            self._functions.learn(function, op)
         return op
+
+    def skip(self, end: int, ops: int) -> None:
+        """Go on at `end`, behind so many ops that were made without parsing."""
+        self._count += ops
+        self.lexer.pos = end
+        self._parser_state.current_token = self.lexer.lex()
 
     def entry_at(self, name: str, pos: int) -> None:
         """Note where the name of an attribute stands, for a later error about it."""
@@ -231,9 +250,7 @@ class SourceParser(TokenParser):
         if names and (match := _RESULTS.match(self.lexer.input.content, start)):
             start = match.end()
         op.location = self._location(start)
-        self._count += 1
-        self.lexer.pos = end
-        self._parser_state.current_token = self.lexer.lex()
+        self.skip(end, 1)
         return op
 
     def probe(self, start: int, values: dict[str, tuple[SSAValue, ...]], *, opens: bool) -> Parser:

@@ -20,7 +20,7 @@ from mlc.driver.pipeline.manager import parse_pipeline, run_passes
 from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
 from mlc.schedules.summary import summary_of
 from mlc.support.errors import collected_warnings, fail
-from mlc.support.records import RecordKey, asking
+from mlc.support.records import RecordKey, asking, json_values
 from mlc.targets.target import Target
 
 # The conversion that ends a level -> the level, whose text is recorded before the conversion runs.
@@ -175,7 +175,7 @@ def compile_kernel(
     for validator in watching:
         code.compared, code.unsure = validator.compared, validator.unsure
     code.warnings = list(dict.fromkeys(found))
-    code.records = [[*key, None if values is None else dict(values)] for key, values in asked.items()]
+    code.records = [[*key, None if values is None else json_values(values)] for key, values in asked.items()]
     if target.is_c:
         return _through_c(module, recorder)
     recorder.note("llvm", module)

@@ -37,7 +37,7 @@ from mlc.runtime.code import FUNCTIONS, POOL, PROBES
 from mlc.runtime.graph.convert import expect_graph
 from mlc.support.display.timing import PhaseTimer
 from mlc.support.errors import UserError, fail, warn
-from mlc.support.records import KnobValues, RecordKey, asking
+from mlc.support.records import KnobValues, RecordKey, asking, json_values
 from mlc.support.weights import WeightStore
 from mlc.targets.cpu_features import used_features
 from mlc.targets.device import GLOBAL, HOST, check_architecture
@@ -386,7 +386,7 @@ class Compilation:
     def records(self) -> list[dict[str, Any]]:
         """Each question to the records: kernel (none for a layout), key, the values that answered, or why none did."""
         rows: list[tuple[str, list[Any]]] = [
-            ("", [*key, None if values is None else dict(values)]) for key, values in self.asked.items()
+            ("", [*key, None if values is None else json_values(values)]) for key, values in self.asked.items()
         ]
         rows += [(name, row) for name, code in self.kernels.items() for row in code.records]
         return [self.record(name, *row) for name, row in rows]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import IndexType, i1, i8, i32, i64
@@ -183,9 +183,9 @@ class Accesses:
         fill = self._to_memory(otherwise, a.element) if otherwise is not None else self._or_zero(None, t)
         return self._from_memory(b.masked_load(p, mask, fill, byte_size(a.element)), a.element)
 
-    def load_contiguous(self, a: LoweredAccess, offset: Index, chunk: Chunk) -> SSAValue:
-        """A vector of contiguous elements; invalid lanes of a ragged chunk are masked."""
-        return self._load_vector(a, offset, chunk, self._with_valid(True, chunk), None)
+    def load_contiguous(self, a: LoweredAccess, offset: Index, chunk: Chunk, mask: SSAValue | bool = True) -> SSAValue:
+        """A vector of contiguous elements under a condition; invalid lanes of a ragged chunk are masked."""
+        return self._load_vector(a, offset, chunk, self._with_valid(mask, chunk), None)
 
     def _load_once(self, p: SSAValue, t: Attribute, align: int) -> SSAValue:
         """A load, reused for the same address and type in the same block until the next store."""
@@ -225,10 +225,16 @@ class Accesses:
         chunk: Chunk,
         otherwise: SSAValue | None,
     ) -> SSAValue | None:
-        """Lanes at constant, small distances: splats of two elements, or vector loads and shuffles; else None."""
-        valid = self._static_mask(mask, lane, chunk)
+        """
+        Lanes at constant, small distances: splats of two elements, or vector loads and shuffles; else None.
+
+        Where a condition that all lanes share does not hold, the buffer's first elements are loaded instead.
+        """
+        shared = [e for e in mask if not e.uses(lane)]
+        valid = self._static_mask([e for e in mask if e.uses(lane)], lane, chunk)
         if valid is None or a.shift is not None or a.element == i1:
             return None
+        condition = self.condition(shared, lane, chunk)
         spans = self.addresses.spans()
         places = [offset.substitute({lane: const(k)}, spans) for k, holds in enumerate(valid) if holds]
         if any(p.terms != places[0].terms for p in places):
@@ -236,11 +242,18 @@ class Accesses:
         near = iter(p.const for p in places)
         at = [next(near) if holds else places[-1].const for holds in valid]
         at += at[-1:] * (chunk.width - len(at))
-        total = self._permuted(a, places[0] - places[0].const, at)
-        if total is None or all(valid):
-            return total
-        holds = self.b.lanes([int(k < len(valid) and valid[k]) for k in range(chunk.width)], i1)
-        return self.b.select(holds, total, self._or_zero(otherwise, total.type))
+        origin, safe = places[0] - places[0].const, a
+        if isinstance(condition, SSAValue):
+            start = self.b.select(condition, self.addresses.value(origin), self.b.int(-min(at)))
+            safe = replace(a, shift=start, row=1)  # nothing before the first element may be read
+            origin = const(0)
+        total = self._permuted(safe, origin, at)
+        if total is None:
+            return None
+        if not all(valid):
+            holds = self.b.lanes([int(k < len(valid) and valid[k]) for k in range(chunk.width)], i1)
+            total = self.b.select(holds, total, self._or_zero(otherwise, total.type))
+        return self._chosen(condition, total, otherwise)
 
     def _static_mask(self, mask: Sequence[Index], lane: int, chunk: Chunk) -> list[bool] | None:
         """The lanes where a mask holds; None if that is unknown at compile time, or if it holds in none."""

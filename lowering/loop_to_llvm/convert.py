@@ -274,8 +274,9 @@ class FunctionLowering:
             return
         fills = self.natives(op.otherwise) if op.otherwise is not None else None
         thunks: list[Callable[[], SSAValue]] = []
-        if fills is None and (axis := contiguous_axis(access, t.get_shape())) is not None:
-            self.define(op.result, TransposedLoad(self.accesses, access, axis).thunks(t.get_shape(), self.kernel.lanes))
+        if (axis := contiguous_axis(access, t.get_shape())) is not None:
+            turned = TransposedLoad(self.accesses, access, axis)
+            self.define(op.result, turned.thunks(t.get_shape(), self.kernel.lanes, fills))
             self._pending.append(self.tile(op.result))
             return
         for k, (outer, chunk) in enumerate(self.positions(t)):

@@ -69,4 +69,10 @@ def _starts_long_loop(load: loop.LoadOp) -> bool:
     """Whether a loaded tile is the initial value of a loop of many iterations, as between blocks of a reduction."""
     readers = [use.operation for use in load.result.uses]
     loops = [op for op in readers if isinstance(op, loop.ForOp)]
-    return len(readers) == len(loops) == 1 and (loops[0].extent or 0) >= AMORTISING_STEPS
+    return len(readers) == len(loops) == 1 and _steps(loops[0]) >= AMORTISING_STEPS
+
+
+def _steps(f: loop.ForOp) -> int:
+    """The iterations of a nest of loops that carry values."""
+    inner = [_steps(op) for op in f.body.block.ops if isinstance(op, loop.ForOp) and op.results]
+    return (f.extent or 0) * max(inner, default=1)

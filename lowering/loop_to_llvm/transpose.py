@@ -9,17 +9,19 @@ from xdsl.ir import SSAValue
 from mlc.dialects.index import Index, const, dim
 from mlc.lowering.loop_to_llvm.accesses import Accesses, LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import Builder
-from mlc.lowering.loop_to_llvm.tiles import Chunk, positions
+from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, positions
 
 
 def contiguous_axis(a: LoweredAccess, shape: Sequence[int]) -> int | None:
-    """The axis other than the lanes along which an unmasked tile is contiguous; None if there is none."""
-    if a.mask or a.shift is not None or a.rank < 2 or len(shape) != a.rank:
+    """The axis other than the lanes along which a tile is contiguous, and no mask turns; None if there is none."""
+    if a.shift is not None or a.rank < 2 or len(shape) != a.rank:
         return None
     if not _moves_by(a.offset, -a.rank, lambda step: step not in (0, 1)):
         return None
     found = [k for k in range(a.rank - 1) if _moves_by(a.offset, -1 - k, lambda step: step == 1)]
-    return found[-1] if found else None
+    if not found or any(e.uses(-1 - found[-1]) for e in a.mask):
+        return None
+    return found[-1]
 
 
 def _moves_by(offset: Index, axis: int, holds: Callable[[int], bool]) -> bool:
@@ -50,16 +52,28 @@ class TransposedLoad:
         self.accesses, self.access, self.axis = accesses, access, axis
         self._squares: dict[tuple[tuple[int, ...], Chunk], list[SSAValue]] = {}
 
-    def thunks(self, shape: tuple[int, ...], lanes: int) -> list[Callable[[], SSAValue]]:
-        """A function for each native value; scalars at the edge are loaded one by one."""
+    def thunks(
+        self, shape: tuple[int, ...], lanes: int, fills: Sequence[SSAValue] | None
+    ) -> list[Callable[[], SSAValue]]:
+        """A function for each native value; scalars at the edge are loaded one by one; `fills` where masks fail."""
         found: list[Callable[[], SSAValue]] = []
-        for outer, chunk in positions(shape, lanes):
-            load = self._of_square if chunk.width else self._alone
-            found.append(lambda o=outer, c=chunk, f=load: f(o, c, shape[self.axis]))
+        for k, (outer, chunk) in enumerate(positions(shape, lanes)):
+            load = self._chosen if chunk.width else self._alone
+            fill = fills[k] if fills is not None else None
+            found.append(lambda o=outer, c=chunk, f=load, e=fill: f(o, c, shape[self.axis], e))
         return found
 
-    def _alone(self, outer: tuple[int, ...], chunk: Chunk, _: int) -> SSAValue:
-        return self.accesses.load(self.access, outer, chunk, None)
+    def _alone(self, outer: tuple[int, ...], chunk: Chunk, _: int, fill: SSAValue | None) -> SSAValue:
+        return self.accesses.load(self.access, outer, chunk, fill)
+
+    def _chosen(self, outer: tuple[int, ...], chunk: Chunk, rows: int, fill: SSAValue | None) -> SSAValue:
+        """A row of a square; `fill` in the lanes where the mask does not hold."""
+        _, exprs = self.access.place(self.accesses.addresses, outer, chunk)
+        mask = self.accesses.condition(exprs, -self.access.rank, chunk)
+        if mask is False and fill is not None:
+            return fill
+        value = self._of_square(outer, chunk, rows)
+        return value if isinstance(mask, bool) or fill is None else self.accesses.b.select(mask, value, fill)
 
     def _of_square(self, outer: tuple[int, ...], chunk: Chunk, rows: int) -> SSAValue:
         n, row = chunk.width, outer[self.axis]
@@ -74,9 +88,14 @@ class TransposedLoad:
         """Load one vector along the contiguous axis for each lane, and transpose them to one for each row."""
         a, b, spans = self.access, self.accesses.b, self.accesses.addresses.spans()
         fixed = {-1 - k: const(i) for k, i in enumerate(origin)}
-        vectors: list[SSAValue] = []
+        vectors: list[SSAValue | None] = []
         for k in range(chunk.valid):
-            offset = a.offset.substitute(fixed | {-a.rank: const(chunk.start + k)}, spans)
-            vectors.append(self.accesses.load_contiguous(a, offset, column))
-        missing = [b.poison(vectors[0].type)] * (chunk.width - chunk.valid)
-        return transpose(b, [*vectors, *missing])
+            at = fixed | {-a.rank: const(chunk.start + k)}
+            condition = self.accesses.condition([e.substitute(at, spans) for e in a.mask], -a.rank, SCALAR)
+            if condition is False:
+                vectors.append(None)
+                continue
+            vectors.append(self.accesses.load_contiguous(a, a.offset.substitute(at, spans), column, condition))
+        missing = b.poison(next(v for v in vectors if v is not None).type)
+        vectors += [None] * (chunk.width - chunk.valid)
+        return transpose(b, [missing if v is None else v for v in vectors])

@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, Index, Range, Term, const, dim, term_dims
 from mlc.passes.loop import ragged
+from mlc.passes.loop.clip import clip_loops
 from mlc.passes.loop.cuts import blocks_in, cut, erase_nest, two_bodies
 from mlc.passes.loop.index_space.domain import is_symbol, loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings
@@ -198,7 +199,8 @@ def cut_at_masks(func: loop.FuncOp) -> None:
 
 
 def partition(func: loop.FuncOp) -> None:
-    """All predicates of a kernel, then the masks of its copies."""
+    """Loops over padding, all predicates of a kernel, then the masks of its copies."""
+    clip_loops(func)
     Partition(func).run()
     cut_at_masks(func)
 

@@ -53,8 +53,21 @@ PAD_ROWS = 8
 """Rows of a padded picture, at most, that one masked tile copies. Not measured apart."""
 SLIDING_TAPS = 7
 """Taps of a sliding window that are unrolled: windows of models have up to 7."""
+WINDOW_TAPS = 16
+"""Taps of a pooling window along a row that are unrolled. Not measured apart."""
 SLIDING_UNROLLED = 28
 """Products of taps and channels of a group that are unrolled: 7 taps of 4 channels. Not measured apart."""
+CLIPPED_TAPS = 7
+"""Taps of a window's row or column, at most, that are products of their own: each is a loop nest in the code."""
+KEPT_TAPS = 9
+"""Taps of a window, at most, that are loop nests of their own."""
+CLIPPED_DEPTH = 32
+"""Products of a tap, at least, for each time that its sums go through memory. Not measured apart."""
+NARROW_VECTORS = 2
+"""Vectors of a register tile's columns where they come from L2 for each tile of rows. Source: micro-kernels by hand on
+Granite Rapids, of which 12x2 and 14x2 lose least with B in L2."""
+CLIPPED_SHARE = 0.8
+"""Part of the taps inside of the picture, at most, for which the others are left out. Not measured apart."""
 GROUPS_APART = 2
 """Groups side by side in the lanes above which a group's channels are unrolled with the taps. Not measured apart."""
 
@@ -119,6 +132,19 @@ PADDING_WASTE = 0.25
 SHARED_VECTOR_COST = 1.12
 """What two pixels cost that share a vector, each with half a block of channels, to one that fills it. Source:
 EfficientNet-Lite0's convolutions of 24 and 40 channels on Zen 5."""
+PLANAR_COST = 1.1
+"""What a convolution of groups costs with pixels in the lanes, to one of full blocks of channels: a scalar of the
+weights for each row of a tile, rows of pictures of any alignment. Source: ShuffleNet's convolutions of 2 to 8 groups
+on Zen 5, which reach 80 to 95 % of the peak."""
+PLANAR_WINDOW_COST, BLOCKED_WINDOW_COST = 3.3, 2.0
+"""The same of a depthwise window, and of one in blocks of channels, which share loads. Source: windows of 3 x 3 on
+Zen 5, 30 and 50 % of the peak."""
+PLANAR_STRIDED_COST = 1.5
+"""What a step of 2 to 4 pixels between lanes multiplies both by: each vector takes as many loads. Source: stride 2 in
+ShuffleNet on Zen 5; steps of 3 and 4 not measured apart."""
+TRANSFORM_COST = 2.5
+"""Vector steps (half a cycle) of an element that moves between planes and blocks of channels. Source: pictures of 60 to
+240 channels on Zen 5."""
 OVERLAP = 0.75
 """Part of the smaller of computing and streaming that the larger one hides. Source: resnet50's convolutions."""
 WINOGRAD_GAIN = 0.9
@@ -160,7 +186,7 @@ INLINED_OPS = 16
 """Ops of a body that is cheap. Not measured apart."""
 HOISTED_ELEMENTS = 64
 """Elements of a loaded tile, at most, that leaves a loop: four vectors of AVX-512."""
-AMORTISING_STEPS = 64
+AMORTISING_STEPS = 32
 """Steps in registers for each time that an accumulator goes through memory, from which on there is no warning."""
 WINOGRAD_LEAST_COLUMNS = 8
 """Tiles of a part of a row of them, at least. Not measured apart."""

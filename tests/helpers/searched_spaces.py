@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from statistics import median
@@ -13,6 +14,7 @@ import numpy as np
 from mlc.tuning.results import ErrorCode, MeasureResult
 from mlc.tuning.space import Knob, KnobValue, Part, Space
 from mlc.tuning.task import Task
+from mlc.tuning.tuners.encoding import Floats
 from mlc.tuning.tuners.protocol import Tuner, make_tuner
 
 FOLDER = Path(__file__).parents[1] / "data" / "tuning"
@@ -20,13 +22,19 @@ NEAR = 0.95
 """The part of the best candidate's speed that a search is to reach."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Searched:
     """A space with the seconds of every candidate, infinite for those that are refused."""
 
     name: str
     task: Task
     seconds: tuple[float, ...]
+    rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+    """The features of the candidates' loops."""
+
+    def features(self, indices: Sequence[int]) -> Floats:
+        """What lowering these candidates would give."""
+        return self.rows[list(indices)]
 
     @property
     def goal(self) -> float:
@@ -77,10 +85,11 @@ def searched(name: str, folder: Path = FOLDER) -> Searched:
         for part in json.loads(str(data["space"]))
     )
     task = Task(name, f"kernel {name}", str(data["machine"]), 1, Space(parts), int(data["flops"]))
-    return Searched(name, task, tuple(float(s) for s in data["seconds"]))
+    rows = data["features"].astype(np.float64) if "features" in data.files else np.zeros((0, 0))
+    return Searched(name, task, tuple(float(s) for s in data["seconds"]), rows)
 
 
-def median_trials(space: Searched, kind: str, seeds: range, **options: bool) -> float:
+def median_trials(space: Searched, kind: str, seeds: range) -> float:
     """The median over seeds of the trials that a kind of tuner needs."""
-    counts = [space.trials(make_tuner(kind, space.task, seed, **options)) for seed in seeds]
+    counts = [space.trials(make_tuner(kind, space.task, seed)) for seed in seeds]
     return median(counts)

@@ -120,6 +120,26 @@ def pool(c, h, w, combiner="max"):
     return kernel(f"%x: tensor<1x{c}x{h}x{w}x16xf32>", p, "pool", out)
 
 
+def plain_pool(c, h, w, window, stride=1, pad=0, combiner="max"):
+    """A window that slides over pictures of plain layout."""
+    rows, columns = ((size + 2 * pad - window) // stride + 1 for size in (h, w))
+    out, s = f"tensor<1x{c}x{rows}x{columns}xf32>", f"%n : 1, %c : {c}, %h : {rows}, %w : {columns}"
+    y, x = (f"%{axis} * {stride} + %k{axis} - {pad}" for axis in "hw")
+    mask = f" mask ({y}, {h - 1} - ({y}), {x}, {w - 1} - ({x})) else %z" if pad else ""
+    body = f"%z = arith.constant -1.0 : f32\n%0 = te.read %x[%n, %c, {y}, {x}]{mask} : f32\nte.yield %0 : f32"
+    p = compute("pool", s, body, out, f"reduce (%kh : {window}, %kw : {window}) {combiner}")
+    return kernel(f"%x: tensor<1x{c}x{h}x{w}xf32>", p, "pool", out)
+
+
+def to_padded_blocks(c, h, w):
+    """Channels in blocks of 16, the last of which zeros fill."""
+    blocks = -(-c // 16)
+    out, s = f"tensor<1x{blocks}x{h}x{w}x16xf32>", f"%n : 1, %o : {blocks}, %h : {h}, %w : {w}, %b : 16"
+    body = "%z = arith.constant 0.0 : f32\n%0 = te.read %x[%n, %o * 16 + %b, %h, %w] "
+    body += f"mask ({c - 1} - (%o * 16 + %b)) else %z : f32\nte.yield %0 : f32"
+    return kernel(f"%x: tensor<1x{c}x{h}x{w}xf32>", compute("blocks", s, body, out), "blocks", out)
+
+
 def reduce_over(shape, axes, combiner="sum"):
     names = [f"%a{k}" for k in range(len(shape))]
     spatial = ", ".join(f"{n} : {e}" for k, (n, e) in enumerate(zip(names, shape, strict=True)) if k not in axes)
@@ -195,6 +215,10 @@ CASES = {
     "grouped": grouped(2, 3, 5, 9, 21),
     "max pool": pool(2, 12, 22),
     "sum pool": pool(1, 7, 9, "sum"),
+    "max pool, plain": plain_pool(2, 9, 37, 3),
+    "max pool, plain stride": plain_pool(1, 12, 43, 3, stride=2, pad=1),
+    "sum pool, plain padded": plain_pool(2, 5, 70, 5, pad=2, combiner="sum"),
+    "sum pool, plain narrow": plain_pool(3, 6, 9, 2, stride=2, combiner="sum"),
     "sum rows": reduce_over((9, 67), (1,)),
     "max rows": reduce_over((3, 5, 40), (2,), "max"),
     "sum columns": reduce_over((31, 40), (0,)),
@@ -208,6 +232,12 @@ CASES = {
     "softmax short": softmax(11, 5),
     "elementwise": pointwise((3, 5, 33), "%a0, %a1, %a2", (3, 5, 33)),
     "transpose": pointwise((19, 34), "%a1, %a0", (34, 19)),
+    "transpose, large": pointwise((37, 70), "%a1, %a0", (70, 37)),
+    "transpose to the front": pointwise((2, 19, 5, 17), "%a0, %a2, %a3, %a1", (2, 5, 17, 19)),
+    "transpose to blocks": pointwise((1, 2, 7, 21, 16), "%a0, %a1 * 16 + %a4, %a2, %a3", (1, 32, 7, 21)),
+    "transpose to padded blocks": to_padded_blocks(37, 3, 21),
+    "transpose to one padded block": to_padded_blocks(3, 5, 40),
+    "transpose from blocks": pointwise((1, 32, 7, 21), "%a0, %a1 floordiv 16, %a2, %a3, %a1 mod 16", (1, 2, 7, 21, 16)),
     "broadcast": pointwise((5, 70), "0, %a1", (1, 70)),
     "slice": pointwise((5, 20), "%a0, %a1 * 2 + 3", (5, 50)),
     "reshape": pointwise((6, 20), "(%a0 * 20 + %a1) floordiv 15, (%a0 * 20 + %a1) mod 15", (8, 15)),

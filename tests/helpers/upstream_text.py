@@ -14,6 +14,7 @@ from xdsl.utils.mlir_lexer import MLIRLexer
 
 from mlc.dialects.syntax.lexer import SourceLexer
 from mlc.dialects.syntax.printer import SourcePrinter
+from mlc.dialects.syntax.repeated_functions import RepeatedFunctions
 from mlc.dialects.syntax.repeated_ops import RepeatedOps
 from mlc.dialects.syntax.source import InputError, parse
 from mlc.dialects.syntax.token_parser import TokenParser
@@ -37,6 +38,8 @@ def upstream():
         stack.enter_context(mock.patch.object(SourceLexer, "lex", MLIRLexer.lex))
         stack.enter_context(mock.patch.object(TokenParser, "take", _nothing))
         stack.enter_context(mock.patch.object(RepeatedOps, "find", _nothing))
+        stack.enter_context(mock.patch.object(RepeatedFunctions, "find", _nothing))
+        stack.enter_context(mock.patch.object(verifier, "function_form", _nothing))
         stack.enter_context(mock.patch.object(verifier, "signature", _nothing))
         stack.enter_context(mock.patch.object(verifier, "region_signature", _nothing))
         yield

@@ -280,6 +280,8 @@ class Injector:
         """Whether a mutant computes something else than its reference."""
         if operator.evidence == "race":
             return self.races(module, changed)
+        if operator.evidence == "native":
+            reference, module = self.converted(reference, changed), self.converted(module, changed)
         weights = self.truth.built.weights
         if weights is not None:
             attach_store(reference, weights)
@@ -301,6 +303,18 @@ class Injector:
         except Race:
             return True
         return False
+
+    def converted(self, module: ModuleOp, changed: str) -> ModuleOp:
+        """A copy of the module with one kernel as machine code, and no other kernel below the graph level."""
+        found = module.clone()
+        for op in found.body.block.ops:
+            if op.name == "loop.func" and name_of(op) != changed:
+                op.detach()
+                op.erase()
+        for module_pass in self.truth.built.passes:
+            if module_pass.name == "convert-loop-to-llvm":
+                module_pass.apply(make_context(), found)
+        return found
 
     def leave(self, status: str, message: str = "") -> None:
         """End the process of a mutant that does not count."""

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from random import Random
 
-from operators import Change, erase, mutation, replace, same_types, swap_operands
+from operators import Change, erase, function_of, mutation, replace, same_types, swap_operands
 from te_rules import replaced, with_exprs
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr, MemRefType, StringAttr
-from xdsl.ir import Operation, Region, SSAValue
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, MemRefType, StringAttr
+from xdsl.ir import Attribute, Operation, Region, SSAValue
 
 from mlc.dialects import loop
+from mlc.dialects.attributes import LOOP_OFFSET, LOOP_SHARES, LOOP_SLOT
 from mlc.dialects.index import const, dim
 from mlc.dialects.loop import buffer_type
 
@@ -378,3 +379,45 @@ def buffer_too_small(op: Operation, random: Random) -> Iterator[Change]:
                 if buffer_type(inner.buffer).get_num_dims():
                     yield with_exprs(op, "bounds", [op.lower, op.upper - 1])
                     return
+
+
+def other_buffers(op: loop.AllocOp, attribute: str) -> Iterator[Attribute]:
+    """The places, other than its own, that a plan gives to buffers of the op's scope in the same kernel."""
+    for other in function_of(op).walk():
+        if isinstance(other, loop.AllocOp) and other is not op and other.scope == op.scope:
+            place = other.attributes.get(attribute)
+            if place is not None and place != op.attributes.get(attribute):
+                yield place
+
+
+@mutation("loop", "native", passes=("loop-plan-memory",))
+def buffer_in_use(op: Operation, random: Random) -> Iterator[Change]:
+    """A buffer of a kernel is put where another one is, which may be alive."""
+    if isinstance(op, loop.AllocOp) and LOOP_OFFSET in op.attributes:
+        for place in other_buffers(op, LOOP_OFFSET):
+            yield lambda place=place: op.attributes.__setitem__(LOOP_OFFSET, place)
+
+
+@mutation("loop", "native", passes=("loop-plan-memory",))
+def buffer_too_close(op: Operation, random: Random) -> Iterator[Change]:
+    """A buffer of a kernel begins before the end of the one in front of it."""
+    offset = op.attributes.get(LOOP_OFFSET) if isinstance(op, loop.AllocOp) else None
+    if isinstance(offset, IntegerAttr) and offset.value.data >= 64:
+        closer = IntegerAttr(offset.value.data - random.choice((64, offset.value.data)), offset.type)
+        yield lambda: op.attributes.__setitem__(LOOP_OFFSET, closer)
+
+
+@mutation("loop", "native", passes=("loop-plan-memory",))
+def slot_in_use(op: Operation, random: Random) -> Iterator[Change]:
+    """A buffer of symbolic size shares the memory of another one, which may be alive."""
+    if isinstance(op, loop.AllocOp) and LOOP_SLOT in op.attributes:
+        for place in other_buffers(op, LOOP_SLOT):
+
+            def change(place: Attribute = place) -> None:
+                own = op.attributes.pop(LOOP_SLOT)
+                op.attributes[LOOP_SHARES] = place
+                for other in function_of(op).walk():
+                    if other.attributes.get(LOOP_SHARES) == own:
+                        other.attributes[LOOP_SHARES] = place
+
+            yield change

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Operation, SSAValue
+from xdsl.traits import SymbolTable
 
 from mlc.dialects import llvm_ext
 
@@ -212,13 +213,29 @@ def missing_tasks(op: Operation, random: Random) -> Iterator[Change]:
         yield change
 
 
+def _is_read(value: SSAValue) -> bool:
+    """Whether what a function does depends on a value; a function that it is only handed on to may not read it."""
+    return any(_reads(use.operation, use.index) for use in value.uses)
+
+
+def _reads(op: Operation, index: int) -> bool:
+    """Whether what an op does, or what is done with its results, depends on an operand."""
+    if isinstance(op, llvm.CallOp) and op.callee is not None:
+        called = SymbolTable.lookup_symbol(op, op.callee)
+        if isinstance(called, llvm.FuncOp) and (entry := called.body.first_block) is not None:
+            return _is_read(entry.args[index])
+    return not op.results or any(_is_read(result) for result in op.results)
+
+
 @mutation("native", "race")
 def scratch_of_one_thread(op: Operation, random: Random) -> Iterator[Change]:
     """All tasks use the scratch memory of the first thread: a race."""
     if not isinstance(op, llvm.FuncOp) or ".parallel" not in op.sym_name.data or not op.body.blocks:
         return
-    thread = op.body.block.args[3] if len(op.body.blocks) == 1 else op.body.first_block.args[3]
-    if list(thread.uses):
+    first_block = op.body.first_block
+    assert first_block is not None
+    thread = first_block.args[3]
+    if _is_read(thread):
 
         def change() -> None:
             first = op.body.first_block

@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 Change = Callable[[], None]
 Rule = Callable[[Operation, Random], Iterator[Change]]
 Level = Literal["graph", "layout", "fusion", "quantisation", "te", "schedule", "loop", "memory", "native"]
-Evidence = Literal["values", "scaled", "race"]
+Evidence = Literal["values", "scaled", "race", "native"]
 
 DIALECTS: dict[Level, tuple[str, ...]] = {
     "graph": ("graph.",),

@@ -20,7 +20,7 @@ EPILOG = """\
     mlc records best r.db                          the winner of each kernel, with its speed-up over the default
     mlc records merge r.db other.db                add the records of other databases
     mlc records export r.db -o r.jsonl             JSON lines; --kept: the winners alone
-    mlc records import r.db r.jsonl                JSON lines back
+    mlc records import r.db r.jsonl                JSON lines back; logs of AutoTVM 0.2 become hints for the tuner
     mlc records prune r.db --keep 50               drop failures, records of older strategies, and slow ones
     mlc records package r.db -o dir --name NAME    a distribution that mlc.compile uses when it is installed
 
@@ -43,11 +43,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         sub.add_argument("--kernel", metavar="NAME", help="only kernels whose name begins with NAME")
     sub = action("merge", "add the records of other databases")
     sub.add_argument("others", metavar="OTHER", nargs="+", help="a database whose records are added")
-    sub = action("export", "write records as JSON lines")
+    sub = action("export", "write records as JSON lines, or as a log of AutoTVM")
     sub.add_argument("-o", dest="output", metavar="FILE", help="the file to write (default: standard output)")
     sub.add_argument("--kept", action="store_true", help="only winners: what passed the check against the default")
-    sub = action("import", "add records from JSON lines")
-    sub.add_argument("files", metavar="FILE", nargs="+", help="a file that `mlc records export` wrote")
+    sub.add_argument(
+        "--tvm", metavar="TARGET", help="AutoTVM 0.2 lines for TVM's TARGET of its four x86 templates, e.g. 'llvm'"
+    )
+    sub = action("import", "add records from JSON lines, or hints from logs of AutoTVM")
+    sub.add_argument("files", metavar="FILE", nargs="+", help="a file that `mlc records export` wrote, or AutoTVM")
+    sub.add_argument("--target", default="native", help="the CPU that the hints of AutoTVM's logs are for")
+    sub.add_argument("--threads", type=_count, default=1, metavar="N", help="their number of threads (default: 1)")
     sub = action("prune", "remove failed measurements and those of older strategies")
     sub.add_argument(
         "--keep", type=_count, default=0, metavar="N", help="keep the fastest N of a kernel (default: all)"
@@ -132,15 +137,30 @@ def _merge(args: argparse.Namespace) -> int:
 
 def _export(args: argparse.Namespace) -> int:
     with _opened(args.database) as database:
-        lines = list(database.lines(args.kept))
+        lines = list(database.lines(args.kept)) if args.tvm is None else _tvm_lines(database, args.tvm, args.kept)
     text = "".join(f"{line}\n" for line in lines)
     if args.output in (None, "-"):
         sys.stdout.write(text)
         return 0
     Path(args.output).write_text(text)
-    results = sum('"result"' in line for line in lines)
-    print(f"wrote {args.output}: {_records(results)}, {len(lines) - results} further lines")
+    count = sum('"result"' in line for line in lines)
+    print(f"wrote {args.output}: {_records(count)}")
     return 0
+
+
+def _tvm_lines(database: Database, target: str, kept: bool) -> list[str]:
+    """The candidates of kernels that AutoTVM has templates for, as its lines."""
+    from mlc.tuning.records.tvm.tasks import record_of_task
+
+    found: list[str] = []
+    for task in database.tasks():
+        best = database.best(task)
+        for one in database.records(task.key):
+            if one.result.is_foreign or (kept and (best is None or one.values != best.values)):
+                continue
+            if (record := record_of_task(task, one.values, one.result, target)) is not None:
+                found.append(record.text)
+    return found
 
 
 def _import(args: argparse.Namespace) -> int:
@@ -149,8 +169,34 @@ def _import(args: argparse.Namespace) -> int:
     texts = {file: read_file(file).decode(errors="replace") for file in args.files}
     with _opened(args.database, write=True) as database:
         for file, text in texts.items():
-            print(f"{file}: {_records(database.add_lines(text.splitlines(), file))} new")
+            is_tvm = _is_tvm(text)
+            count = _add_tvm(database, text, file, args) if is_tvm else database.add_lines(text.splitlines(), file)
+            print(f"{file}: {_records(count)} new")
     return 0
+
+
+def _is_tvm(text: str) -> bool:
+    """Whether the first line is one of AutoTVM's."""
+    lines = (line for line in text.splitlines() if line.strip() and not line.startswith("#"))
+    return '"input"' in next(lines, "")
+
+
+def _add_tvm(database: Database, text: str, file: str, args: argparse.Namespace) -> int:
+    """Add a log of AutoTVM as hints; templates that mlc does not map are left out, with a note."""
+    from mlc.tuning.records.tvm.log import parse_log
+    from mlc.tuning.records.tvm.tasks import task_of_record
+
+    before = len(database.records())
+    unknown: set[str] = set()
+    for record in parse_log(text, file):
+        found = task_of_record(record, args.target, args.threads)
+        if found is None:
+            unknown.add(record.task)
+        else:
+            database.add(*found, record.result)
+    for name in sorted(unknown):
+        print(f"mlc: note: {file}: records of {name} are left out; mlc has no knobs for it", file=sys.stderr)
+    return len(database.records()) - before
 
 
 def _prune(args: argparse.Namespace) -> int:

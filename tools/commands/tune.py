@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlc.tools.cli import UsageError, add_model_arguments, devices_of_arguments, print_table, shapes_of, symbols_of
+from mlc.tools.commands.device_scheduler import add_secret_arguments
 from mlc.tools.commands.memory import memory_arguments_of
 
 if TYPE_CHECKING:
@@ -40,8 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster",
         metavar="ADDRESS",
-        help="measure on the workers of this scheduler, tcp://host:port (docs/tuning.md)",
+        help="measure on the devices of this scheduler, tcp://host:port",
     )
+    parser.add_argument("--key", metavar="KEY", help="with --cluster: the key of the devices to measure on")
+    add_secret_arguments(parser)
     parser.add_argument(
         "--plot",
         type=_svg,
@@ -60,6 +63,8 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     if args.explain is not None:
         return _explain(args)
+    if args.cluster is None and (args.key or args.secret or args.insecure):
+        raise UsageError("expected --cluster ADDRESS with --key, --secret and --insecure")
     from mlc.tools.tuning_progress import tuning_progress
     from mlc.tuning.tune import tune
 
@@ -77,6 +82,9 @@ def run(args: argparse.Namespace) -> int:
             until=args.until,
             early_stopping=args.early_stopping,
             cluster=args.cluster,
+            device=args.key,
+            secret=args.secret,
+            insecure=args.insecure,
             watcher=watcher,
             cache=not args.no_cache,
             **options_of(args),

@@ -40,6 +40,8 @@ class ElidingPrinter(SourcePrinter):
 class ElidingNodeComments(NodeComments, ElidingPrinter):
     """Leaves out large constants, and ends operations with their source nodes."""
 
+    remembers_functions = False
+
 
 @dataclass(frozen=True)
 class Printing:

@@ -74,7 +74,7 @@ class Built:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """The outcome of running a candidate."""
 
     seconds: tuple[float, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import pickle
 import select
@@ -59,6 +60,7 @@ def in_child(run: Callable[[], T], seconds: float, memory_bytes: int) -> Ended[T
 
 def _live(run: Callable[[], object], parent: int, writer: int, memory_bytes: int) -> None:
     """The forked process; never returns."""
+    faulthandler.disable()  # the parent reports its death
     try:
         end_with(parent)
         limit_memory(memory_bytes)

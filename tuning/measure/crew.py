@@ -35,6 +35,7 @@ class Crew:
         """Each job's number and outcome, as soon as it is known; closing the iterator ends the builders at work."""
         waiting = deque(range(len(jobs)))
         busy: dict[Connection[Any, Any], tuple[Worker, int, float]] = {}
+        again: set[int] = set()
         try:
             while waiting or busy:
                 while waiting and len(busy) < self._cores:
@@ -47,8 +48,12 @@ class Crew:
                 late = [c for c, (_, _, deadline) in busy.items() if deadline <= now and c not in ready]
                 for connection in [*(c for c in busy if c in ready), *late]:
                     worker, number, _ = busy.pop(connection)
-                    is_late = connection in late
-                    yield number, self._late(worker, evaluation) if is_late else self._receive(worker)
+                    built = self._late(worker, evaluation) if connection in late else self._receive(worker)
+                    if built is None and number not in again:
+                        again.add(number)
+                        waiting.appendleft(number)
+                    else:
+                        yield number, built or _ended("SIGKILL")
         finally:
             for worker, _, _ in busy.values():
                 self._server.end(worker)
@@ -67,14 +72,14 @@ class Crew:
         worker.connection.send(message)
         return worker
 
-    def _receive(self, worker: Worker) -> Built:
-        """The outcome of a job; a builder that died has none."""
+    def _receive(self, worker: Worker) -> Built | None:
+        """The outcome of a job; None where somebody else has killed the builder, or the fork server."""
         try:
             built, is_worn = worker.connection.recv()
         except (EOFError, OSError):
             status = self._server.end(worker)
-            how = "an unknown signal" if status is None else death(status)
-            return Built(None, None, ErrorCode.COMPILE_HOST, f"building the candidate ended its process with {how}")
+            how = "SIGKILL" if status is None else death(status)
+            return None if how == "SIGKILL" else _ended(how)
         if is_worn:
             self._server.end(worker)
         else:
@@ -91,3 +96,7 @@ class Crew:
     def pids(self) -> list[int]:
         """The process ids of the builders that wait for work."""
         return [worker.pid for worker in self._idle]
+
+
+def _ended(how: str) -> Built:
+    return Built(None, None, ErrorCode.COMPILE_HOST, f"building the candidate ended its process with {how}")

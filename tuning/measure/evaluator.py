@@ -4,7 +4,7 @@ Timing of kernels as TVM's time_evaluator does it, by a loop of machine code (co
     one untimed call (the caller's)
     repeat times:  [cooldown]  [drive all arrays but the first from the caches]
                    time `number` calls; while they take less than min_repeat_ms together, time again with
-                   number = max(min_repeat_ms / (milliseconds of a call) + 1, 1.618 number), which stays for the next ones
+                   number = max(min_repeat_ms / (milliseconds of a call) + 1, 1.618 number), which the next repeats keep
 """
 
 from __future__ import annotations

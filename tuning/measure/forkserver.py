@@ -22,13 +22,17 @@ import subprocess
 import sys
 from contextlib import suppress
 from importlib import import_module
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection
 from typing import Any
 
 from mlc.support.errors import UserError
 from mlc.tuning.measure.processes import end_with, settle
 
-ROLES = {"builder": "mlc.tuning.measure.builder", "runner": "mlc.tuning.measure.runner"}
+ROLES = {
+    "builder": "mlc.tuning.measure.builder",
+    "runner": "mlc.tuning.measure.runner",
+    "session": "mlc.tuning.cluster.remote",
+}
 """The modules whose `serve(connection)` a forked process runs; `warm()` of each is run before the first fork."""
 _START = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
@@ -75,10 +79,11 @@ class ForkServer:
     def fork(self, role: str) -> Worker:
         """A new process of that role; a fork server that has died is started anew."""
         for attempt in range(2):
-            ours, theirs = Pipe()
+            pair = socket.socketpair()
+            ours: Connection[Any, Any] = Connection(pair[0].detach())
+            theirs = pair[1]
             try:
-                pid = self._ask(("fork", role), theirs.fileno())
-                return Worker(pid, ours)
+                return Worker(self._ask(("fork", role), theirs.fileno()), ours)
             except (EOFError, OSError):
                 ours.close()
                 if attempt:

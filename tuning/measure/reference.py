@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from mlc.interp.compare import epsilon
 from mlc.support.dtypes import is_float_dtype
 from mlc.tuning.farm import Evaluation
-from mlc.tuning.measure.artefact import Artefact, Outcome, Signature
+from mlc.tuning.measure.artefact import Artefact, RunOutcome, Signature
 from mlc.tuning.measure.check import Reference, allowances, silent_share
 from mlc.tuning.measure.child import in_child
 from mlc.tuning.measure.evaluator import Timer
 from mlc.tuning.measure.fill import DRAWS, Draw, nudge, random_fill
 from mlc.tuning.measure.regions import POISON, Array, ArrayRegion
-from mlc.tuning.measure.trial import LoadedKernel, Note, TaskArrays, failed, outcome_of, place_of
+from mlc.tuning.measure.trial import CrashNote, LoadedKernel, TaskArrays, failed, outcome_of
 from mlc.validation.informative import SILENT_SHARE, STEP
 
 
@@ -28,8 +28,8 @@ class _Verdict:
 
 
 def make_reference(
-    artefact: Artefact, signature: Signature, evaluation: Evaluation, timer: Timer, note: Note
-) -> TaskArrays | Outcome:
+    artefact: Artefact, signature: Signature, evaluation: Evaluation, timer: Timer, note: CrashNote
+) -> TaskArrays | RunOutcome:
     """The arrays of a task; the outcome of its default kernel where that fails."""
     inputs = [ArrayRegion(info) for info in signature.inputs]
     outputs = [ArrayRegion(info, shared=True) for info in signature.outputs]
@@ -38,7 +38,7 @@ def make_reference(
     verdicts: list[_Verdict] = []
     for draw in DRAWS[: len(DRAWS) if floats else 1]:
         verdict = _try(task, draw, artefact, outputs, evaluation, timer, note)
-        if isinstance(verdict, Outcome):
+        if isinstance(verdict, RunOutcome):
             return verdict
         verdicts.append(verdict)
         if verdict.silent <= SILENT_SHARE:
@@ -46,7 +46,7 @@ def make_reference(
     best = min(range(len(verdicts)), key=lambda k: verdicts[k].silent)
     if best != len(verdicts) - 1:
         again = _try(task, DRAWS[best], artefact, outputs, evaluation, timer, note)
-        if isinstance(again, Outcome):
+        if isinstance(again, RunOutcome):
             return again
     for region in inputs:
         region.freeze()
@@ -61,27 +61,28 @@ def _try(
     outputs: Sequence[ArrayRegion],
     evaluation: Evaluation,
     timer: Timer,
-    note: Note,
-) -> _Verdict | Outcome:
+    note: CrashNote,
+) -> _Verdict | RunOutcome:
     """Fill the inputs, and run the default kernel on them in a process of its own."""
     for number, (region, info) in enumerate(zip(task.inputs, task.signature.inputs, strict=True)):
         random_fill(region.array, info, number, draw)
 
-    def run() -> _Verdict | Outcome:
+    def run() -> _Verdict | RunOutcome:
         note.watch(timer)
         try:
-            return _judge(task, artefact, outputs)
+            return _judge(task, artefact, outputs, note)
         except Exception as error:
             return failed(error)
 
     ended = in_child(run, evaluation.run_timeout_s, evaluation.memory_bytes)
-    return ended.value or outcome_of(ended, evaluation, place_of(task, note.read()[0]))
+    return ended.value or outcome_of(ended, evaluation, note.place)
 
 
-def _judge(task: TaskArrays, artefact: Artefact, outputs: Sequence[ArrayRegion]) -> _Verdict:
+def _judge(task: TaskArrays, artefact: Artefact, outputs: Sequence[ArrayRegion], note: CrashNote) -> _Verdict:
     """In the forked process: the outputs on the inputs, and how they move when these do."""
     signature = task.signature
     kernel = LoadedKernel(artefact, signature.symbols, task.inputs, outputs)
+    note.regions(kernel.regions)
     arrays = [region.array for region in outputs]
     for region in outputs:
         region.bytes[:] = POISON
@@ -104,8 +105,3 @@ def _judge(task: TaskArrays, artefact: Artefact, outputs: Sequence[ArrayRegion])
     for array, first in zip(arrays, base, strict=True):
         array[...] = first
     return _Verdict(silent, allowed)
-
-
-def cannot_check(outcome: Outcome) -> str:
-    """Why the candidates of a task cannot be checked, where its default kernel fails."""
-    return f"the candidate cannot be checked, as the default kernel fails: {outcome.error.name}: {outcome.message}"

@@ -29,7 +29,7 @@ POISON = 0xFF
 """The byte that outputs hold before a call: NaN in floating-point types."""
 HUGE_BYTES = 1 << 22
 """Size from which numpy asks for huge pages (numpy/_core/src/multiarray/alloc.c)."""
-_NO_ACCESS, _READ, _WRITE = 0, 1, 2
+_NO_ACCESS, _READ = 0, 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -39,7 +39,7 @@ def _protect(address: int, size: int, access: int) -> None:
         raise OSError(ctypes.get_errno(), "mprotect")
 
 
-class Region:
+class GuardedRegion:
     """So many bytes of memory between guards; OSError if there is not as much."""
 
     def __init__(self, size: int, shared: bool = False) -> None:
@@ -69,21 +69,8 @@ class Region:
         """Let writes into the array end this process; forked processes keep that."""
         _protect(self.first, self.length, _READ)
 
-    def thaw(self) -> None:
-        """Let the array be written again."""
-        _protect(self.first, self.length, _READ | _WRITE)
 
-    def place(self, address: int) -> str:
-        """Where an address lies near the array: `16 bytes behind its end`; empty if it is not near."""
-        offset = address - self.address
-        if not -self.length <= offset < self.size + self.length:
-            return ""
-        if 0 <= offset < self.size:
-            return f"{offset} bytes into"
-        return f"{offset - self.size} bytes behind the end of" if offset >= self.size else f"{-offset} bytes before"
-
-
-class ArrayRegion(Region):
+class ArrayRegion(GuardedRegion):
     """The memory of an array of a kernel's call."""
 
     def __init__(self, info: TensorInfo, shared: bool = False) -> None:
@@ -92,7 +79,7 @@ class ArrayRegion(Region):
         self.array: Array = self.bytes.view(self.dtype).reshape(info.shape)
 
 
-def scratch_region(bytes_each: int, threads: int) -> tuple[Region, int]:
+def scratch_region(bytes_each: int, threads: int) -> tuple[GuardedRegion, int]:
     """Scratch memory for all threads, and the bytes from one thread's part to the next one's."""
     stride = -(-max(bytes_each, 1) // ALIGNMENT) * ALIGNMENT
-    return Region(stride * threads), stride
+    return GuardedRegion(stride * threads), stride

@@ -1,9 +1,9 @@
 """
 Which arrays a kernel is called with, read off its te.func: shapes, types, and the values that integers may have.
 
-Integers that index a tensor stay inside of it, divisors are at least 1, and shifts are small: on any others the kernel's
-behaviour is undefined, so that a candidate could neither be run nor compared. What floats must be (the logarithm wants
-positive ones) is found by running the default kernel (fill.py).
+Integers that index a tensor stay inside of it, divisors are at least 1, and shifts are small: on any others the
+kernel's behaviour is undefined, so that a candidate could neither be run nor compared. What floats must be (the
+logarithm wants positive ones) is found by running the default kernel (fill.py).
 """
 
 from __future__ import annotations

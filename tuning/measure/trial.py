@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import mmap
 import signal
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from mlc.codegen.jit import JitCode, load_libraries
 from mlc.runtime.code import Code
 from mlc.runtime.cpu import missing_features
 from mlc.runtime.functions import CalledFunctions
-from mlc.runtime.peaks import measure_handover_ns
+from mlc.runtime.peaks import is_near, measure_handover_ns
 from mlc.runtime.sizes import symbolic_buffer_bytes
 from mlc.support.abi import KERNEL, RuntimeStruct
 from mlc.support.errors import UserError
@@ -23,13 +25,18 @@ from mlc.support.threads import available_cpus
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
 from mlc.tuning.farm import Evaluation
-from mlc.tuning.measure.artefact import Artefact, Outcome, Signature
+from mlc.tuning.measure.artefact import Artefact, RunOutcome, Signature
 from mlc.tuning.measure.check import Reference
 from mlc.tuning.measure.child import Ended
 from mlc.tuning.measure.evaluator import KernelFailed, Timer, time_evaluator
-from mlc.tuning.measure.regions import POISON, Array, ArrayRegion, Region, scratch_region
+from mlc.tuning.measure.regions import POISON, Array, ArrayRegion, GuardedRegion, scratch_region
 from mlc.tuning.results import ErrorCode
 
+_ROUND_ATTEMPTS = 3
+"""How often a round of a comparison is run at most, while the CPUs' distance changes."""
+_NOTE_BYTES = 1 << 16
+_NOTE_HEAD = 32
+"""The address, the signal, the candidate, and the length of the list of regions behind them: 8 bytes each."""
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS)
 _SA_SIGINFO, _SA_ONSTACK = 4, 0x08000000
 
@@ -49,16 +56,16 @@ class _SigAction(ctypes.Structure):
     ]
 
 
-class Note:
-    """What a dead process leaves its parent: the candidate that ran, and the address that it must not touch."""
+class CrashNote:
+    """What a dead process leaves its parent: the candidate that ran, and the memory that it should not touch."""
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, mmap.PAGESIZE)
+        self._memory = mmap.mmap(-1, _NOTE_BYTES)
         self._anchor = ctypes.c_char.from_buffer(self._memory)
 
     def watch(self, timer: Timer) -> None:
         """In the forked process: note the address of a wild access."""
-        self._memory[:24] = bytes(24)
+        self._memory[:_NOTE_HEAD] = bytes(_NOTE_HEAD)
         if sys.platform != "linux":
             return
         ctypes.c_void_p.from_address(timer.fault_note).value = ctypes.addressof(self._anchor)
@@ -70,10 +77,38 @@ class Note:
         """Note the number of the candidate that runs now."""
         self._memory[16:24] = struct.pack("q", candidate)
 
-    def read(self) -> tuple[int, int, int]:
-        """The address, the signal (0: none was noted), and the number of the candidate."""
-        address, number, candidate = struct.unpack("Qqq", self._memory[:24])
-        return address, number, candidate
+    def regions(self, regions: Mapping[str, GuardedRegion]) -> None:
+        """Note where arrays are."""
+        places = [(r.address, r.size, r.length, name) for name, r in regions.items()]
+        data = json.dumps(places).encode()
+        if len(data) <= _NOTE_BYTES - _NOTE_HEAD:
+            self._memory[24:32] = struct.pack("q", len(data))
+            self._memory[_NOTE_HEAD : _NOTE_HEAD + len(data)] = data
+
+    @property
+    def candidate(self) -> int:
+        """The number of the candidate that ran last."""
+        return struct.unpack("q", self._memory[16:24])[0]
+
+    @property
+    def place(self) -> str:
+        """The memory that a candidate should not have touched: `16 bytes behind the end of output 0`."""
+        address, number, _, length = struct.unpack("Qqqq", self._memory[:_NOTE_HEAD])
+        if not number:
+            return ""
+        for first, size, reach, name in json.loads(self._memory[_NOTE_HEAD : _NOTE_HEAD + length] or b"[]"):
+            offset = address - first
+            if 0 <= offset < size:
+                return f"{offset} bytes into {name}, which it may only read"
+            if -reach - mmap.PAGESIZE <= offset < size + mmap.PAGESIZE:
+                beyond = offset - size
+                return f"{beyond} bytes behind the end of {name}" if beyond >= 0 else f"{-offset} bytes before {name}"
+        return f"at {address:#x}"
+
+
+def _handover(probes: Code | None) -> float | None:
+    """Nanoseconds that a cache line takes between two CPUs; None where that is not asked, or there is one CPU."""
+    return None if probes is None or available_cpus() < 2 else measure_handover_ns(probes)
 
 
 @dataclass
@@ -96,13 +131,17 @@ class LoadedKernel:
     """An artefact linked into this process, with arrays to call it on."""
 
     def __init__(
-        self, artefact: Artefact, symbols: Sequence[int], inputs: Sequence[Region], outputs: Sequence[Region]
+        self,
+        artefact: Artefact,
+        symbols: Sequence[int],
+        inputs: Sequence[GuardedRegion],
+        outputs: Sequence[GuardedRegion],
     ) -> None:
         code = link(artefact)
-        self.outputs = outputs
+        self.inputs, self.outputs = inputs, outputs
         self._functions = CalledFunctions(artefact.functions)
         static, threads = artefact.workspace_bytes, artefact.threads
-        self.workspace = Region(static + symbolic_buffer_bytes(artefact.symbolic_bytes, symbols, threads))
+        self.workspace = GuardedRegion(static + symbolic_buffer_bytes(artefact.symbolic_bytes, symbols, threads))
         self.scratch, stride = scratch_region(artefact.scratch_bytes, threads)
         rt, self._keeper = code.runtime(threads, 0)
         self._functions.attach(rt)
@@ -123,10 +162,16 @@ class LoadedKernel:
             raise KernelFailed(f"the kernel returned error {status}")
         self.check_guards()
 
+    @property
+    def regions(self) -> dict[str, GuardedRegion]:
+        """All of its memory by name."""
+        inputs = {f"input {k}": region for k, region in enumerate(self.inputs)}
+        outputs = {f"output {k}": region for k, region in enumerate(self.outputs)}
+        return inputs | outputs | {"its workspace": self.workspace, "its scratch memory": self.scratch}
+
     def check_guards(self) -> None:
         """KernelFailed if a byte beside an array has changed."""
-        parts = {f"output {k}": r for k, r in enumerate(self.outputs)}
-        for name, region in (parts | {"its workspace": self.workspace, "its scratch memory": self.scratch}).items():
+        for name, region in self.regions.items():
             if not region.intact():
                 raise KernelFailed(f"the kernel writes beside {name}")
 
@@ -149,30 +194,48 @@ def link(artefact: Artefact) -> Code:
 class Trials:
     """Candidates of one task, in a process of their own; `note` tells the parent which of them ended it."""
 
-    def __init__(self, task: TaskArrays, timer: Timer, note: Note, evaluation: Evaluation) -> None:
+    def __init__(self, task: TaskArrays, timer: Timer, note: CrashNote, evaluation: Evaluation) -> None:
         self.task, self.timer, self.note, self.evaluation = task, timer, note, evaluation
         note.watch(timer)
         self.outputs = [ArrayRegion(info) for info in task.signature.outputs]
 
-    def run(self, artefacts: Sequence[Artefact], rounds: int, probes: Code | None) -> list[list[Outcome]]:
+    def run(self, artefacts: Sequence[Artefact], rounds: int, probes: Code | None) -> list[list[RunOutcome]]:
         """For each candidate its outcome in each round; all are checked before one is timed."""
         kernels = [self._checked(k, artefact) for k, artefact in enumerate(artefacts)]
-        found: list[list[Outcome]] = [[] if isinstance(k, LoadedKernel) else [k] * rounds for k in kernels]
+        found: list[list[RunOutcome]] = [[] if isinstance(k, LoadedKernel) else [k] * rounds for k in kernels]
         for turn in range(rounds):
-            handover = None if probes is None or available_cpus() < 2 else measure_handover_ns(probes)
-            order = range(len(kernels)) if turn % 2 == 0 else reversed(range(len(kernels)))
-            for number in order:
-                kernel = kernels[number]
-                if isinstance(kernel, LoadedKernel):
-                    outcome = self._timed(number, kernel, stops_early=rounds == 1)
-                    found[number].append(replace(outcome, handover_ns=handover))
+            for number, outcome in self._round(turn, kernels, rounds == 1, probes).items():
+                found[number].append(outcome)
         return found
 
-    def _checked(self, number: int, artefact: Artefact) -> LoadedKernel | Outcome:
+    def _round(
+        self, turn: int, kernels: Sequence[LoadedKernel | RunOutcome], stops_early: bool, probes: Code | None
+    ) -> dict[int, RunOutcome]:
+        """
+        The outcome of each candidate in a round, every other round in reverse order.
+
+        A hypervisor moves CPUs: a round in which they come near to each other, or part, is run again.
+        """
+        order = [k for k, kernel in enumerate(kernels) if isinstance(kernel, LoadedKernel)]
+        found: dict[int, RunOutcome] = {}
+        before = _handover(probes)
+        for _ in range(_ROUND_ATTEMPTS):
+            for number in order if turn % 2 == 0 else order[::-1]:
+                kernel = kernels[number]
+                assert isinstance(kernel, LoadedKernel)
+                found[number] = replace(self._timed(number, kernel, stops_early), handover_ns=before)
+            after = _handover(probes)
+            if before is None or after is None or is_near(before) == is_near(after):
+                break
+            before = after
+        return found
+
+    def _checked(self, number: int, artefact: Artefact) -> LoadedKernel | RunOutcome:
         """A candidate that computes what it should, or why it does not."""
         self.note.running(number)
         try:
             kernel = LoadedKernel(artefact, self.task.signature.symbols, self.task.inputs, self.outputs)
+            self.note.regions(kernel.regions)
             for region in self.outputs:
                 region.bytes[:] = POISON
             kernel()
@@ -180,24 +243,20 @@ class Trials:
             return failed(error)
         return self._difference() or kernel
 
-    def _difference(self) -> Outcome | None:
+    def _difference(self) -> RunOutcome | None:
         found = self.task.reference.difference(self._arrays())
-        return None if found is None else Outcome((), ErrorCode.WRONG_ANSWER, str(found))
+        return None if found is None else RunOutcome((), ErrorCode.WRONG_ANSWER, str(found))
 
     def _arrays(self) -> list[Array]:
         return [region.array for region in self.outputs]
 
-    def _timed(self, number: int, kernel: LoadedKernel, stops_early: bool) -> Outcome:
+    def _timed(self, number: int, kernel: LoadedKernel, stops_early: bool) -> RunOutcome:
         """The times of a candidate, whose outputs must still be right afterwards."""
         self.note.running(number)
+        self.note.regions(kernel.regions)
         timer, evaluation = self.timer, self.evaluation
-        flush = None
-        if evaluation.flush_cache:
-            arrays = [(r.address, r.size) for r in (*self.task.inputs[1:], *self.outputs)]
-
-            def flush() -> None:
-                timer.flush(arrays)
-
+        arrays = [(r.address, r.size) for r in (*self.task.inputs[1:], *self.outputs)]
+        flush = partial(timer.flush, arrays) if evaluation.flush_cache else None
         factor = evaluation.stop_factor if stops_early else 0.0
         slower = factor * self.task.best if factor else float("inf")
         try:
@@ -210,31 +269,23 @@ class Trials:
             kernel.check_guards()
         except Exception as error:
             return failed(error)
-        return self._difference() or Outcome(seconds)
+        return self._difference() or RunOutcome(seconds)
 
 
-def failed(error: Exception) -> Outcome:
+def failed(error: Exception) -> RunOutcome:
     """The outcome of a candidate that raised an exception in its process."""
     if isinstance(error, LinkFailed):
-        return Outcome((), ErrorCode.COMPILE_DEVICE, str(error))
+        return RunOutcome((), ErrorCode.COMPILE_DEVICE, str(error))
     if isinstance(error, MemoryError | OSError):
-        return Outcome((), ErrorCode.RUNTIME_DEVICE, f"expected memory for the kernel, but got none: {error}")
+        return RunOutcome((), ErrorCode.RUNTIME_DEVICE, f"expected memory for the kernel, but got none: {error}")
     if isinstance(error, KernelFailed | UserError):
-        return Outcome((), ErrorCode.RUNTIME_DEVICE, str(error))
-    return Outcome((), ErrorCode.UNKNOWN_ERROR, f"{type(error).__name__}: {error}")
+        return RunOutcome((), ErrorCode.RUNTIME_DEVICE, str(error))
+    return RunOutcome((), ErrorCode.UNKNOWN_ERROR, f"{type(error).__name__}: {error}")
 
 
-def place_of(task: TaskArrays, address: int) -> str:
-    """Where a wild access was, as the runner knows its arrays."""
-    for number, region in enumerate(task.inputs):
-        if where := region.place(address):
-            return f"{where} input {number}"
-    return f"at {address:#x}" if address else ""
-
-
-def outcome_of(ended: Ended[Any], evaluation: Evaluation, place: str = "") -> Outcome:
+def outcome_of(ended: Ended[Any], evaluation: Evaluation, place: str = "") -> RunOutcome:
     """The outcome of a candidate whose process gave none."""
     if ended.timed_out:
-        return Outcome((), ErrorCode.RUN_TIMEOUT, f"the kernel ran longer than {evaluation.run_timeout_s:g} s")
+        return RunOutcome((), ErrorCode.RUN_TIMEOUT, f"the kernel ran longer than {evaluation.run_timeout_s:g} s")
     wild = f": it touches memory {place}" if place else ""
-    return Outcome((), ErrorCode.RUNTIME_DEVICE, f"the kernel ended its process with {ended.died}{wild}")
+    return RunOutcome((), ErrorCode.RUNTIME_DEVICE, f"the kernel ended its process with {ended.died}{wild}")

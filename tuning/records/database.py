@@ -44,7 +44,7 @@ from mlc.tuning.records.record import (
 )
 from mlc.tuning.records.schema import connect, full_error, is_full, told, transaction
 from mlc.tuning.records.spare import Spare
-from mlc.tuning.results import MeasureResult
+from mlc.tuning.results import FOREIGN, MeasureResult
 from mlc.tuning.space import STRATEGY, KnobValue, Values
 from mlc.tuning.task import Task
 
@@ -146,7 +146,8 @@ class Database:
             with transaction(self._open()):
                 number = self._task_number(task)
                 done = self._connection.execute(
-                    "SELECT 1 FROM results WHERE task = ? AND vals = ? AND strategy_version = ?",
+                    "SELECT 1 FROM results WHERE task = ? AND vals = ? AND strategy_version = ? "
+                    f"AND json_extract(result, '$.machine.device') IS NOT '{FOREIGN}'",
                     (number, text, self.version(_strategy(values))),
                 ).fetchone()
                 held = self._connection.execute(
@@ -162,8 +163,14 @@ class Database:
     # --- reading ---
 
     def results(self, task: Task) -> list[tuple[Values, MeasureResult]]:
-        """All results of a task under the versions of now, in the order in which they were added."""
-        return [(one.values, one.result) for one in self.records(task.key) if self._is_current(one)]
+        """The results of a task that mlc measured under the versions of now, in the order in which they were added."""
+        mine = [one for one in self.records(task.key) if not one.result.is_foreign]
+        return [(one.values, one.result) for one in mine if self._is_current(one)]
+
+    def hints(self, task: Task) -> list[Values]:
+        """The candidates that another compiler's log holds, its fastest first: worth measuring early."""
+        foreign = [one for one in self.records(task.key) if one.result.is_foreign and self._is_current(one)]
+        return [one.values for one in sorted(foreign, key=lambda one: one.result.cost)]
 
     def best(self, task: Task | TaskKey) -> Record | None:
         """
@@ -195,7 +202,8 @@ class Database:
     def fastest(self, task: Task | TaskKey) -> Record | None:
         """The record of the least median, checked or not; None where nothing of this version ran."""
         key = task.key if isinstance(task, Task) else task
-        ran = [one for one in self.records(key) if one.result.cost < float("inf") and self._is_current(one)]
+        mine = [one for one in self.records(key) if not one.result.is_foreign]
+        ran = [one for one in mine if one.result.cost < float("inf") and self._is_current(one)]
         return min(ran, key=lambda one: one.result.cost, default=None)
 
     def records(self, key: TaskKey | None = None) -> list[Record]:
@@ -229,11 +237,11 @@ class Database:
         """The tasks that have been met, with their spaces."""
         with self._lock, told(self.path):
             rows = self._open().execute(
-                "SELECT name, kernel, target, threads, space, flops, weight FROM tasks ORDER BY id"
+                "SELECT name, kernel, target, threads, space, flops, weight, compiled_for FROM tasks ORDER BY id"
             )
             return [
-                Task(name, kernel, target, threads, space_of(space), flops, weight)
-                for name, kernel, target, threads, space, flops, weight in rows
+                Task(name, kernel, target, threads, space_of(space), flops, weight, compiled_for)
+                for name, kernel, target, threads, space, flops, weight, compiled_for in rows
             ]
 
     def history(self, like: Task) -> list[tuple[Task, list[tuple[Values, MeasureResult]]]]:
@@ -347,23 +355,25 @@ class Database:
 
     def _task_number(self, task: Task) -> int:
         """The row of a task, made or brought up to date inside a transaction."""
-        facts = (task.name, task.kernel, space_text(task.space), task.flops, task.weight)
+        facts = (task.name, task.kernel, space_text(task.space), task.flops, task.weight, task.compiled_for)
         row = self._connection.execute(
-            "SELECT id, name, kernel, space, flops, weight FROM tasks "
+            "SELECT id, name, kernel, space, flops, weight, compiled_for FROM tasks "
             "WHERE kernel_hash = ? AND target = ? AND threads = ?",
             task.key,
         ).fetchone()
         if row is None:
             return int(
                 self._connection.execute(
-                    "INSERT INTO tasks(kernel_hash, target, threads, name, kernel, space, flops, weight) "
-                    "VALUES(?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+                    "INSERT INTO tasks(kernel_hash, target, threads, name, kernel, space, flops, weight, compiled_for) "
+                    "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
                     (*task.key, *facts),
                 ).fetchone()[0]
             )
         if row[1:] != facts:
             self._connection.execute(
-                "UPDATE tasks SET name = ?, kernel = ?, space = ?, flops = ?, weight = ? WHERE id = ?", (*facts, row[0])
+                "UPDATE tasks SET name = ?, kernel = ?, space = ?, flops = ?, weight = ?, compiled_for = ? "
+                "WHERE id = ?",
+                (*facts, row[0]),
             )
         return int(row[0])
 

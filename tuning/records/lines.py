@@ -36,7 +36,9 @@ Row: TypeAlias = tuple[TaskKey, str, str, str, MeasureResult | Comparison]
 
 def task_line(task: Task) -> str:
     """The line of a task."""
-    facts = {name: getattr(task, name) for name in ("name", "kernel", "target", "threads", "flops", "weight")}
+    facts = {
+        name: getattr(task, name) for name in ("name", "kernel", "target", "threads", "flops", "weight", "compiled_for")
+    }
     return json.dumps({"format": FORMAT, "task": facts | {"space": json.loads(space_text(task.space))}})
 
 
@@ -78,6 +80,7 @@ def _task(facts: dict[str, object]) -> Task:
         space_of(json.dumps(facts["space"])),
         int(cast(int, facts["flops"])),
         int(cast(int, facts["weight"])),
+        str(facts["compiled_for"]),
     )
 
 

@@ -31,7 +31,7 @@ requires = [ "setuptools>=77" ]
 [project]
 name = "{name}"
 version = "{version}"
-description = "Schedules of {kernels} that tuning found to be faster"
+description = "The winners of tuning with mlc for {kernels}"
 readme = "README.md"
 requires-python = ">=3.11"
 # The records are read by mlc; those that its strategies have outgrown are ignored with a note.
@@ -56,8 +56,8 @@ records = packaged(Path(__file__).with_name("{records}"))
 _README = """\
 # {name}
 
-Schedules that `mlc tune` found to be faster than mlc's own, for {kernels}, by mlc {mlc}. Install it, and
-`mlc.compile` uses a record wherever kernel, target and number of threads are the same.
+The winners of tuning for {kernels}, by mlc {mlc}: what was faster than mlc's own choice for sure, or that choice
+where nothing was. Install it, and `mlc.compile` uses a record where kernel, target and number of threads are the same.
 
 | kernel | threads | strategy | target |
 |---|---|---|---|

@@ -19,6 +19,7 @@ TABLES = """
 CREATE TABLE tasks(
   id INTEGER PRIMARY KEY, kernel_hash TEXT NOT NULL, target TEXT NOT NULL, threads INTEGER NOT NULL,
   name TEXT NOT NULL, kernel TEXT NOT NULL, space TEXT NOT NULL, flops INTEGER NOT NULL, weight INTEGER NOT NULL,
+  compiled_for TEXT NOT NULL,
   UNIQUE(kernel_hash, target, threads));
 CREATE TABLE results(
   id INTEGER PRIMARY KEY, task INTEGER NOT NULL REFERENCES tasks ON DELETE CASCADE, vals TEXT NOT NULL,

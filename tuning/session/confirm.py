@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from mlc.support.errors import UserError
 from mlc.tuning.farm import Evaluation, Farm
 from mlc.tuning.records.database import Database
 from mlc.tuning.records.record import Comparison
@@ -83,20 +84,31 @@ class Confirmation:
             self.database.keep(task, task.space.default, no_change(comparison))
         return Checked(values, comparison, False)
 
+    def withdraw(self, tasks: Sequence[Task]) -> None:
+        """Put the default back in force for all of these tasks."""
+        for task in tasks:
+            record = self.database.best(task)
+            if record is not None and record.comparison is not None and dict(record.values) != task.space.default:
+                self.database.keep(task, task.space.default, no_change(record.comparison))
+
     def candidates(self, task: Task) -> list[Values]:
         """The fastest candidates in the database that are not the default, and the one that is kept now."""
         default = task.space.default
         costs: list[tuple[float, int, Values]] = []
         limit = 0.0
         for number, (values, result) in enumerate(self.database.results(task)):
+            if not _is_of(task, values):
+                continue
             if dict(values) == default:
                 limit = HOPELESS * result.cost
             else:
                 costs.append((result.cost, number, values))
         few = [values for cost, _, values in sorted(costs, key=lambda one: one[:2])[:CANDIDATES] if cost <= limit]
         kept = self.database.best(task)
-        if kept is not None and dict(kept.values) != default and dict(kept.values) not in map(dict, few):
-            few.append(kept.values)
+        if kept is not None and _is_of(task, kept.values):
+            values = dict(kept.values)
+            if values != default and values not in map(dict, few):
+                few.append(kept.values)
         return few
 
 
@@ -119,6 +131,15 @@ def no_change(comparison: Comparison) -> Comparison:
     """The default compared with itself, of the seconds of another comparison."""
     seconds = comparison.default_seconds
     return Comparison(seconds, seconds, 1.0, 1.0, comparison.rounds, comparison.level)
+
+
+def _is_of(task: Task, values: Values) -> bool:
+    """Whether the task's space of today has a candidate."""
+    try:
+        task.space.index_of(values)
+    except UserError:
+        return False
+    return True
 
 
 def _median(values: Sequence[float]) -> float:

@@ -79,7 +79,7 @@ def _head(task: Task, record: Record, default: float) -> list[str]:
     threads = f"{task.threads} thread{'s' * (task.threads != 1)}"
     lines = [f"{task.name}: {task.weight} x {task.flops / 1e6:.4g} MFLOP, {threads}"]
     if record.comparison is not None:
-        lines.append(f"checked in {record.comparison.rounds} rounds: {model_text(record.comparison)}")
+        lines += [f"checked in {record.comparison.rounds} rounds:", f"  {model_text(record.comparison)}"]
     else:
         cost = record.result.cost
         lines.append(f"not checked: {duration(default)} by default, {duration(cost)} by the fastest candidate")

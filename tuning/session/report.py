@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 from textwrap import wrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mlc.tuning.session.watch import Point
 from mlc.tuning.space import STRATEGY, Values
@@ -202,7 +202,7 @@ def _speed_up(one: TaskReport) -> str:
 def _value(value: object) -> str:
     if value is None:
         return "-"
-    return "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return "x".join(map(str, cast("tuple[int, ...]", value))) if isinstance(value, tuple) else str(value)
 
 
 def _count(number: int, noun: str) -> str:

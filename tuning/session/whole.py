@@ -29,20 +29,21 @@ LEAST_ROUNDS = 6
 """The rounds that an interval of 95 % takes."""
 
 
-def compare_model(
-    model: Source, records: str | os.PathLike[str], options: Mapping[str, Any]
-) -> tuple[Comparison, bool] | None:
+def compare_model(model: Source, records: str | os.PathLike[str], options: Mapping[str, Any]) -> Comparison | str:
     """
-    Compare a model compiled with the records of a database to the same without; whether the two are one program, too.
+    Compare a model compiled with the records of a database to the same without; else the reason why not, as a sentence.
 
-    `options` are those of mlc.compile. None where the sizes of an input are open: its latency is not one number.
+    Two copies of one program are not compared: they differ by where their memory lies, which says nothing of schedules.
+    `options` are those of mlc.compile.
     """
     default = compile(model, records=False, **options)
     inputs = random_inputs(default)
     if inputs is None:
-        return None
+        return "the whole model was not compared: sizes of its inputs are open"
     tuned = compile(model, records=records, **options)
-    return compare_calls(lambda: default(inputs), lambda: tuned(inputs)), schedules_of(default) == schedules_of(tuned)
+    if schedules_of(default) == schedules_of(tuned):
+        return "the whole model: its program is that of the default schedules"
+    return compare_calls(lambda: default(inputs), lambda: tuned(inputs))
 
 
 def compare_calls(default: Callable[[], object], tuned: Callable[[], object]) -> Comparison:

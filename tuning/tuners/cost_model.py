@@ -29,21 +29,29 @@ class CostModel:
         self._ridge = Ridge(encoding.groups)
         self._trees = Trees(seed) if (has_trees() if trees is None else trees) else None
         self._trees_weight = 0.0
+        self._needs_loops = False
 
-    def fit(self, features: Floats, seconds: Sequence[float], means: Floats | None = None) -> None:
-        """Learn from candidates; infinite seconds are errors; `means` are further features that act linearly."""
+    def fit(
+        self, features: Floats, seconds: Sequence[float], means: Floats | None = None, loops: Floats | None = None
+    ) -> None:
+        """
+        Learn from candidates; infinite seconds are errors.
+
+        `means` are further features that act linearly, `loops` (`loop_features`) such as only trees can use.
+        """
         costs = targets(seconds)
         self._ridge.fit(features, costs, means)
         self._trees_weight = 0.0
         if self._trees is not None and len(costs) >= _TREES_FROM and costs.std() > 0:
             self._trees_weight = len(costs) / (len(costs) + _TREES_HALF)
-            self._trees.fit(_side_by_side(features, means), costs)
+            self._needs_loops = loops is not None
+            self._trees.fit(_side_by_side(features, means, loops), costs)
 
-    def predict(self, features: Floats, means: Floats | None = None) -> Prediction:
-        """The expected logarithms of seconds of candidates."""
+    def predict(self, features: Floats, means: Floats | None = None, loops: Floats | None = None) -> Prediction:
+        """The expected logarithms of seconds of candidates; by the ridge alone without the `loops` of `fit`."""
         prediction = self._ridge.predict(features, means)
-        if self._trees is not None and self._trees_weight > 0:
-            word = self._trees.predict(_side_by_side(features, means))
+        if self._trees is not None and self._trees_weight > 0 and self._needs_loops == (loops is not None):
+            word = self._trees.predict(_side_by_side(features, means, loops))
             prediction.costs = (1 - self._trees_weight) * prediction.costs + self._trees_weight * word
         return prediction
 
@@ -57,5 +65,5 @@ def targets(seconds: Sequence[float]) -> Floats:
     return np.where(valid, logs, worst + _ERROR)
 
 
-def _side_by_side(features: Floats, means: Floats | None) -> Floats:
-    return features if means is None else np.hstack([features, means])
+def _side_by_side(features: Floats, *others: Floats | None) -> Floats:
+    return np.hstack([features, *(other for other in others if other is not None)])

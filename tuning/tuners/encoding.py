@@ -90,10 +90,10 @@ class Encoding:
         return self.features(self.digits(indices))
 
     def of_values(self, values: Values) -> Floats | None:
-        """The features of another task's candidate, by the names of columns; None where no strategy is shared."""
-        numbers = named_numbers(values)
-        if not any(name.startswith(f"{values.get(STRATEGY)}/") for name in self.names) and len(self._tables) == 1:
+        """The features of another task's candidate, by the names of columns; None where the strategy is unknown."""
+        if values.get(STRATEGY) not in [part.strategy for part in self.genes.space.parts]:
             return None
+        numbers = named_numbers(values)
         row = np.array([numbers.get(name, 0.0) for name in self.names])
         for products in self._products:
             for column, a, b in products:

@@ -12,7 +12,7 @@ from math import log2, prod
 
 from mlc.dialects import loop
 from mlc.targets.target import Target
-from mlc.tuning.tuners.loop_nest import Access, Statement, statements
+from mlc.tuning.tuners.loop_nest import NestAccess, Statement, statements
 
 _BLOCKS = 2
 _ACCESSES = 4
@@ -74,7 +74,7 @@ class _Tile:
         lanes = -(-extents[loops[-1]] // self.target.lanes("f32"))
         return lanes * prod(extents[at] for at in loops[:-1])
 
-    def loads(self, access: Access) -> int:
+    def loads(self, access: NestAccess) -> int:
         """Native vectors, or scalars to broadcast, of an access in a step."""
         extents, last = self.statement.extents, len(self.statement.extents) - 1
         count = prod(extents[at] for at in range(self.depth, last) if access.uses[at])
@@ -122,7 +122,7 @@ class _Tile:
 def cycles(statement: Statement, target: Target) -> float:
     """The cycles that the analytic model expects of a block on one core."""
     tile, core = _Tile(statement, target), target.core
-    work = tile.steps * (tile.cycles + core.tile_cycles / tile.carried)
+    work = tile.steps * (tile.cycles + (core.tile_cycles / tile.carried if tile.carried > 1 else 0.0))
     beyond_l1 = statement.moved(target.l1_bytes) / core.l2_bytes_per_cycle
     beyond_l2 = statement.moved(target.l2_bytes) / core.l3_bytes_per_cycle
     return max(work, beyond_l1) + beyond_l2
@@ -132,25 +132,16 @@ def _block(one: Statement, target: Target) -> list[float]:
     tile = _Tile(one, target)
     points = max(1, one.points)
     row = [log2(points), float(one.multiplies), float(one.others), log2(max(1, prod(tile.extents)))]
-    row += [
-        log2(max(1, tile.vectors)),
-        log2(max(1, tile.steps)),
-        float(min(tile.spills, 64)),
-        log2(max(1, tile.carried)),
-    ]
-    row += [log2(max(1, tile.unrolled)), log2(1 + tile.arithmetic), log2(1 + tile.loading)]
+    row += [log2(max(1, tile.vectors)), log2(max(1, tile.steps)), float(min(tile.spills, 64))]
+    row += [log2(max(1, tile.carried)), log2(max(1, tile.unrolled)), log2(1 + tile.arithmetic), log2(1 + tile.loading)]
     row += [log2(1 + one.moved(target.l1_bytes)), log2(1 + one.moved(target.l2_bytes))]
     for access in (*one.accesses, *[None] * _ACCESSES)[:_ACCESSES]:
         row += [0.0] * 4 if access is None else _of_access(access, one, tile)
     return row + [log2(one.moved(2.0**capacity) / points + 2.0**-20) for capacity in _CURVE]
 
 
-def _of_access(access: Access, one: Statement, tile: _Tile) -> list[float]:
+def _of_access(access: NestAccess, one: Statement, tile: _Tile) -> list[float]:
     step = access.steps[-1] if access.steps else 0
     touched = max(1, access.bytes(0))
-    return [
-        log2(max(1, tile.loads(access))),
-        log2(1 + step),
-        log2(touched),
-        log2(max(1, one.points) / touched + 2.0**-20),
-    ]
+    reuse = max(1, one.points) / touched
+    return [log2(max(1, tile.loads(access))), log2(1 + step), log2(touched), log2(reuse + 2.0**-20)]

@@ -24,7 +24,7 @@ LINE_BYTES = 64
 
 
 @dataclass(frozen=True)
-class Access:
+class NestAccess:
     """A load or a store of a block."""
 
     buffer: SSAValue
@@ -59,7 +59,7 @@ class Statement:
     kinds: tuple[str, ...]
     reduces: tuple[bool, ...]
     """Whether a loop is a reduction: nothing that is written depends on it."""
-    accesses: tuple[Access, ...]
+    accesses: tuple[NestAccess, ...]
     multiplies: int
     """Multiplications and fused ones of a point."""
     others: int
@@ -86,11 +86,15 @@ class Statement:
         return sum(largest.values())
 
     def moved(self, capacity: float) -> float:
-        """The bytes that come from beyond a cache of `capacity` bytes: what fits is loaded once."""
-        for depth in range(len(self.extents) + 1):
-            if self.touched(depth) <= capacity or depth == len(self.extents):
-                return float(self.touched(depth) * prod(self.extents[:depth]))
-        raise AssertionError("the last depth is in the range")
+        """
+        The bytes that come from beyond a cache of `capacity` bytes.
+
+        What the loops from some depth on touch fits, and is loaded once; the loop around them finds in the cache what
+        its last iteration left there.
+        """
+        fits = (depth for depth in range(len(self.extents) + 1) if self.touched(depth) <= capacity)
+        depth = max(0, next(fits, len(self.extents)) - 1)
+        return float(self.touched(depth) * prod(self.extents[:depth]))
 
 
 def statements(func: loop.FuncOp) -> list[Statement]:
@@ -121,7 +125,7 @@ def _extent(one: loop.ForOp) -> int:
 
 def _access(
     op: loop.LoadOp | loop.StoreOp, block: loop.BlockOp, loops: Sequence[loop.ForOp], extents: tuple[int, ...]
-) -> Access:
+) -> NestAccess:
     kind = op.buffer.type
     assert isinstance(kind, MemRefType)
     shape = tuple(size if size > 0 else UNBOUNDED for size in kind.get_shape())
@@ -138,7 +142,7 @@ def _access(
         whole = axes.spans(op.map.data, op.indices, [*fixed[:at], everything[at], *fixed[at + 1 :]])
         steps.append(sum((span - 1) * prod(shape[n + 1 :]) for n, span in enumerate(alone)))
         uses.append(any(span > 1 for span in whole))
-    return Access(op.buffer, isinstance(op, loop.StoreOp), _bytes(kind), shape, spans, tuple(uses), tuple(steps))
+    return NestAccess(op.buffer, isinstance(op, loop.StoreOp), _bytes(kind), shape, spans, tuple(uses), tuple(steps))
 
 
 def _bytes(kind: MemRefType[Attribute]) -> int:
@@ -153,7 +157,7 @@ class _Axes:
         self._numbers = {one.iv: at for at, one in enumerate(loops)}
         self._arguments = list(block.args)
         self._bindings = block.bindings.data
-        self._blocks = {argument: at for at, argument in enumerate(block.body.block.args)}
+        self._blocks: dict[SSAValue, int] = {argument: at for at, argument in enumerate(block.body.block.args)}
         for region in block.regions[:1]:
             if region.blocks:
                 self._blocks |= {argument: at for at, argument in enumerate(region.block.args)}

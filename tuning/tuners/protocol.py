@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, get_args
 
 from mlc.support.errors import UserError
 from mlc.tuning.results import MeasureResult
 from mlc.tuning.space import Values
 from mlc.tuning.task import Task
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
 
 History: TypeAlias = Sequence[tuple[Task, Sequence[tuple[Values, MeasureResult]]]]
 """What was measured of other tasks, as `Database.history(like=task)` gives it."""
@@ -24,6 +27,8 @@ _TUNERS: dict[str, str] = {
     "ga": "mlc.tuning.tuners.genetic:GeneticTuner",
     "evolution": "mlc.tuning.tuners.evolution:EvolutionTuner",
 }
+_LEARNS = ("model", "evolution")
+"""The kinds that have a cost model."""
 
 
 class Tuner(Protocol):
@@ -56,9 +61,23 @@ class Tuner(Protocol):
         ...
 
 
-def make_tuner(kind: str, task: Task, seed: int = 0, history: History = ()) -> Tuner:
-    """Make a tuner of that kind (TunerKind) for a task; `history` serves the kinds that learn from other tasks."""
+Lower: TypeAlias = "Callable[[Task, Values], ModuleOp]"
+"""Writes the module of a candidate: its te.func and its schedule; UserError where the strategy refuses the values."""
+
+
+def make_tuner(kind: str, task: Task, seed: int = 0, history: History = (), lower: Lower | None = None) -> Tuner:
+    """
+    Make a tuner of that kind (TunerKind) for a task.
+
+    `history` serves the kinds that learn from other tasks. With `lower` (`mlc.tuning.candidate_module`) the kinds that
+    have a cost model look at the loops of candidates, too, and begin with the analytic model's estimates.
+    """
     if kind not in _TUNERS:
         raise UserError(f"expected a tuner among {', '.join(get_args(TunerKind))}, but got '{kind}'")
     module, _, name = _TUNERS[kind].partition(":")
-    return getattr(import_module(module), name)(task, seed, history)
+    tuner = getattr(import_module(module), name)
+    if lower is None or kind not in _LEARNS:
+        return tuner(task, seed, history)
+    from mlc.tuning.tuners.lowered import LoweredFeatures
+
+    return tuner(task, seed, history, LoweredFeatures(task, lower))

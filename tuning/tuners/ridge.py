@@ -53,13 +53,9 @@ class Prediction:
 
     def part(self, rows: Ints) -> Prediction:
         """The prediction of some of the candidates."""
+        solved = self.solved[:, rows]
         return Prediction(
-            self.ridge,
-            self.costs[rows],
-            self.variances[rows],
-            self.features[rows],
-            self.means[rows],
-            self.solved[:, rows],
+            self.ridge, self.costs[rows], self.variances[rows], self.features[rows], self.means[rows], solved
         )
 
     def measure(self, row: int) -> None:
@@ -102,7 +98,7 @@ class Ridge:
         assert self._ready, "fit comes first"
         given = self._standard(np.zeros((len(features), 0)) if means is None else means)
         cross = self.kernel(features, self._features, given, self._means)
-        solved = np.linalg.solve(self._factor, cross.T)
+        solved = np.asarray(np.linalg.solve(self._factor, cross.T), np.float64)
         own = 1.0 + _MEAN_VARIANCE * (given * given).sum(axis=1)
         variances = np.maximum(own - (solved * solved).sum(axis=0), _LEAST_VARIANCE)
         expected = cross @ self._solved * self.scale + self._shift
@@ -145,7 +141,7 @@ class Ridge:
     def _solve(self, distances: Floats, weights: Floats, noise: float) -> tuple[float, Floats, Floats]:
         """The log of the likelihood, with a penalty for weights far from the start; the factor; the solved targets."""
         kernel = np.exp(-np.tensordot(weights, distances, 1)) + _MEAN_VARIANCE * self._means @ self._means.T
-        factor = np.linalg.cholesky(kernel + noise * np.eye(len(kernel)))
-        half = np.linalg.solve(factor, self._targets)
+        factor = np.asarray(np.linalg.cholesky(kernel + noise * np.eye(len(kernel))), np.float64)
+        half = np.asarray(np.linalg.solve(factor, self._targets), np.float64)
         likelihood = -0.5 * float(half @ half) - float(np.log(np.diag(factor)).sum()) - 0.5 * float(weights.sum())
-        return likelihood, factor, np.linalg.solve(factor.T, half)
+        return likelihood, factor, np.asarray(np.linalg.solve(factor.T, half), np.float64)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
@@ -22,6 +24,7 @@ class Trees:
     """A ranking of candidates: `predict` gives numbers that are lower for faster ones, scaled like the costs."""
 
     def __init__(self, seed: int) -> None:
+        self._model: Any = None
         self._parameters = {
             "objective": "lambdarank",
             "lambdarank_truncation_level": 64,
@@ -42,8 +45,7 @@ class Trees:
 
     def fit(self, features: Floats, costs: Floats) -> None:
         """Learn the order of candidates; less cost is better."""
-        import lightgbm
-
+        lightgbm: Any = import_module("lightgbm")
         span = float(costs.max() - costs.min()) or 1.0
         grades = np.rint((costs.max() - costs) / span * (_LEVELS - 1)).astype(np.int32)
         data = lightgbm.Dataset(features, grades, group=[len(grades)], free_raw_data=False)

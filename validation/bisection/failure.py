@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Literal
 
@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.pattern_rewriter import RewritePattern
 
 from mlc.passes.rewrite_counter import RewriteApplication, first_line, rule_name
-from mlc.support.diagnostics import one_line, place_of_location
+from mlc.support.diagnostics import one_line, place_in_kernel, place_of_location
 
 Kind = Literal["values", "invalid", "exception", "crash"]
 
@@ -24,11 +24,14 @@ class OpFacts:
     text: str = ""
     place: str = ""
     node: str = ""
+    inside: str = ""
+    """For an op of a kernel, which has no place in the model's file: the kernel, and the stages, loops and blocks."""
 
     def __str__(self) -> str:
         place = f" at {self.place}" if self.place else ""
+        inside = f" in {self.inside}" if self.inside else ""
         node = f", from node '{self.node}'" if self.node else ""
-        return f"{self.name}{place}{node}"
+        return f"{self.name}{place}{inside}{node}"
 
 
 @dataclass(frozen=True)
@@ -74,12 +77,12 @@ class PipelineFailure:
 
 def facts_of_op(op: Operation) -> OpFacts:
     """An op in words."""
-    return _facts(op.name, first_line(op), op.location)
+    return replace(_facts(op.name, first_line(op), op.location), inside=place_in_kernel(op))
 
 
 def facts_of_application(application: RewriteApplication, count: int) -> RuleFacts:
     """A rewrite application in words."""
-    op = _facts(application.op_name, application.op_text, application.location)
+    op = replace(_facts(application.op_name, application.op_text, application.location), inside=application.inside)
     return RuleFacts(application.number, count, application.rule, op)
 
 

@@ -31,8 +31,6 @@ def resolve_factors(kernel: Kernel, f: loop.ForOp, numbers: Sequence[int], knobs
     """The extents of a split: knobs looked up, `?` computed; they cover the loop."""
     handles = iter(knobs)
     factors = [kernel.knob(next(handles)) if n < 0 else n for n in numbers]
-    if any(n < 0 for n in factors):
-        kernel.fail(f"expected positive factors, but got {factors}")
     known = prod(n for n in factors if n)
     if (extent := f.extent) is None:
         return _symbolic_factors(kernel, f, factors, known)

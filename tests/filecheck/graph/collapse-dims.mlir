@@ -30,7 +30,8 @@ func.func @alone(%x: tensor<?x8x6x?xf32, #graph.dims<[N, W]>>, %w: tensor<4x8x1x
 
 // -----
 
-// What reads neighbours tells rows from columns; so does what is added to each row. Known sizes are left to schedules.
+// What reads neighbours tells rows from columns; so does what is added to each row. Known sizes
+// of other pictures are left to schedules.
 // CHECK-LABEL: @neighbours
 // CHECK-NOT:     graph.reshape
 // CHECK-LABEL: @columns
@@ -55,7 +56,18 @@ func.func @strided(%x: tensor<1x8x?x?xf32, #graph.dims<[H * 2, W * 2]>>, %w: ten
   %0 = graph.conv2d %x, %w {strides = [2, 2]} : (tensor<1x8x?x?xf32, #graph.dims<[H * 2, W * 2]>>, tensor<4x8x1x1xf32>) -> tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
   return %0 : tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
 }
-func.func @known(%x: tensor<1x8x5x6xf32>, %w: tensor<4x8x1x1xf32>) -> tensor<1x4x5x6xf32> {
-  %0 = graph.conv2d %x, %w : (tensor<1x8x5x6xf32>, tensor<4x8x1x1xf32>) -> tensor<1x4x5x6xf32>
-  return %0 : tensor<1x4x5x6xf32>
+func.func @known(%x: tensor<1x1x5x6x16xf32>, %w: tensor<1x1x1x1x16x16xf32>) -> tensor<1x1x5x6x16xf32> {
+  %0 = graph.conv2d %x, %w {data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"} : (tensor<1x1x5x6x16xf32>, tensor<1x1x1x1x16x16xf32>) -> tensor<1x1x5x6x16xf32>
+  return %0 : tensor<1x1x5x6x16xf32>
+}
+
+// -----
+
+// On planes of groups pixels are the lanes of vectors: a long axis fills them.
+// CHECK-LABEL: @planes
+// CHECK:         graph.reshape %x : (tensor<1x3x8x5x6xf32>) -> tensor<1x3x8x1x30xf32>
+// CHECK:         graph.conv2d {{.*}} -> tensor<1x3x4x1x30xf32>
+func.func @planes(%x: tensor<1x3x8x5x6xf32>, %w: tensor<3x8x1x1x4xf32>) -> tensor<1x3x4x5x6xf32> {
+  %0 = graph.conv2d %x, %w {groups = 3, data_layout = "NC8cHW", kernel_layout = "OIHW4o"} : (tensor<1x3x8x5x6xf32>, tensor<3x8x1x1x4xf32>) -> tensor<1x3x4x5x6xf32>
+  return %0 : tensor<1x3x4x5x6xf32>
 }

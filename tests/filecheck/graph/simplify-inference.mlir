@@ -179,3 +179,31 @@ func.func @mean(%x: tensor<2x8xf32>) -> tensor<2xf32> {
   %1 = graph.divide %0, %n : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
   return %1 : tensor<2xf32>
 }
+
+// The maximum over a large window: over its columns, then over its rows.
+// CHECK-LABEL: func.func @large_window
+// CHECK-NEXT:    %[[R:.*]] = graph.max_pool2d %x {pool_size = [1, 5], strides = [1, 2], padding = [0, 1, 0, 2]{{.*}}<1x2x20x9xf32>
+// CHECK-NEXT:    %[[M:.*]] = graph.max_pool2d %[[R]] {pool_size = [5, 1], padding = [2, 0, 1, 0]
+// CHECK-NEXT:    return %[[M]]
+func.func @large_window(%x: tensor<1x2x20x18xf32>) -> tensor<1x2x19x9xf32> {
+  %0 = graph.max_pool2d %x {pool_size = [5, 5], strides = [1, 2], padding = [2, 1, 1, 2]} : (tensor<1x2x20x18xf32>) -> tensor<1x2x19x9xf32>
+  return %0 : tensor<1x2x19x9xf32>
+}
+
+// CHECK-LABEL: func.func @small_window
+// CHECK-NEXT:    graph.max_pool2d %x {pool_size = [3, 3]
+// CHECK-NEXT:    return
+func.func @small_window(%x: tensor<1x2x20x18xf32>) -> tensor<1x2x18x16xf32> {
+  %0 = graph.max_pool2d %x {pool_size = [3, 3]} : (tensor<1x2x20x18xf32>) -> tensor<1x2x18x16xf32>
+  return %0 : tensor<1x2x18x16xf32>
+}
+
+// CHECK-LABEL: func.func @power_of_three_quarters
+// CHECK:         %[[R:.*]] = graph.sqrt %x
+// CHECK-NEXT:    %[[F:.*]] = graph.sqrt %[[R]]
+// CHECK-NEXT:    graph.multiply %[[R]], %[[F]]
+func.func @power_of_three_quarters(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %p = graph.constant dense<0.75> : tensor<f32>
+  %0 = graph.power %x, %p : (tensor<8xf32>, tensor<f32>) -> tensor<8xf32>
+  return %0 : tensor<8xf32>
+}

@@ -49,3 +49,17 @@ def test_a_reduction_over_everything_runs_in_vectors() -> None:
     text = CASES["function of all"]
     module = through(parse(text), "te-add-schedule{target=x86-64-v3}", *SCHEDULED)
     assert "vector<32xf32>" in str(module)
+
+
+SHAPES = {
+    "transpose, large": "vector<16x16xf32>",  # squares that are transposed in registers
+    "transpose from blocks": "vector<16x16xf32>",
+    "max pool, plain": "vector<35xf32>",  # lanes along the row, not along the window
+    "sum pool, plain padded": "vector<64xf32>",
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_register_tiles(name: str) -> None:
+    module = through(parse(CASES[name]), "te-add-schedule{target=x86-64-v4}", *SCHEDULED)
+    assert SHAPES[name] in str(module)

@@ -63,8 +63,7 @@ def test_any_candidate_computes_the_same():
     for index in random.Random(1).sample(range(task.space.parts[0].size), 16):
         try:
             module = candidate_module(task, task.space[index])
-        except UserError as error:
-            assert "registers" in str(error)
+        except UserError:  # more sums than registers
             continue
         c = mlc.build(module, threads=2, cache=False)(a, b)
         np.testing.assert_allclose(c, a @ b, rtol=1e-4, atol=1e-4, err_msg=str(task.space[index]))
@@ -92,6 +91,7 @@ def test_compiling_with_a_record_takes_its_values(tmp_path):
         database.keep(task, values, Comparison(1e-6, 2e-6, 1.9, 2.1, 15))
     before = mlc.build(product(), threads=1, cache=False).text("te")
     with mlc.records(tmp_path / "r.db"):
+        assert task_of(product(), threads=1).key == task.key, "records in force change no task"
         operator = mlc.build(product(), threads=1, cache=False)
         assert "[?, 4]" in operator.text("te")
         assert "[?, 4]" not in before

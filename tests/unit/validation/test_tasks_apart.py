@@ -5,15 +5,17 @@ import ctypes
 import loop_kernels
 import numpy as np
 import pytest
+from symbolic_models import PRODUCT
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.passes import ModulePass
 
 from mlc.dialects.syntax.source import parse_module
+from mlc.driver.options import settings_of
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.driver.pipeline.text import parse_pipeline
 from mlc.support.abi import TASK
-from mlc.validation.tasks_apart import SHARED_SCRATCH, TasksApart
+from mlc.validation.tasks_apart import SHARED_SCRATCH, TasksApart, symbolic_parts
 from mlc.validation.validate_each import ResultChanged, ValidateInstrument
 
 PASSES = "loop-tiles,convert-loop-to-llvm"
@@ -96,3 +98,37 @@ def test_kernels_with_parallel_loops_are_validated(text: str) -> None:
         bug = [*parse_pipeline(PASSES), OneThread()]
         with pytest.raises(ResultChanged, match=r"'llvm-one-thread' .* writes the scratch memory of another thread"):
             run_passes(parse_module(text, "<test>"), make_context(), bug, instruments=[ValidateInstrument()])
+
+
+def test_threads_have_their_own_parts_of_further_memory() -> None:
+    rt, memory = TasksApart(0), np.zeros(300, np.uint8)
+    rt.add_parts(memory[64:], 64)
+
+    def own(task: int, thread: int) -> int:
+        part = memory[64 + 64 * thread :][:64]
+        fresh = (part == 0xFF).all()
+        part[:] = 1
+        return 0 if fresh else 1
+
+    def first(task: int, thread: int) -> int:
+        memory[64] = 1
+        return 0
+
+    assert tasks(rt, own, 3) == 0
+    assert tasks(rt, first, 3) == SHARED_SCRATCH
+    assert not memory[:64].any()
+
+
+def test_the_parts_of_symbolic_buffers_are_those_of_the_machine_code() -> None:
+    # shared 4 x n, local 4 x n x 8, local 8 x (n + 1); each has a line behind it and is aligned
+    n, threads = [[1, ["0"]]], [[1, ["1"]]]
+    four, eight, more = [[4, []]], [[8, []]], [[1, ["0"]], [1, []]]
+    rows = [[four, n], [four, n, eight, threads], [eight, more, threads]]
+    assert symbolic_parts(rows, [100]) == (512, 3264 + 896)
+
+
+def test_a_thread_that_writes_the_symbolic_buffers_of_another_is_noticed() -> None:
+    module = parse_module(PRODUCT, "<test>")
+    passes = parse_pipeline(",".join(["graph-O4", "convert-graph-to-te", "kernel-O3"]), settings_of(["threads=2"]))
+    with pytest.raises(ResultChanged, match=r"'llvm-one-thread' .* writes the scratch memory of another thread"):
+        run_passes(module, make_context(), [*passes, OneThread()], instruments=[ValidateInstrument()])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from mlc.support.errors import UserError
-from mlc.tuning.results import ErrorCode, MeasureResult
+from mlc.tuning.results import FOREIGN, ErrorCode, MeasureResult
 
 VERSION = 0.2
 """The version of the lines that are read and written."""
@@ -70,7 +70,7 @@ class TvmRecord:
         code = ErrorCode(self.error) if self.error in set(ErrorCode) else ErrorCode.UNKNOWN_ERROR
         seconds = self.costs if code is ErrorCode.NO_ERROR else ()
         message = "" if code is ErrorCode.NO_ERROR else f"TVM's error {self.error}"
-        machine = {"device": "tvm", "target": self.target}
+        machine = {"device": FOREIGN, "target": self.target}
         return MeasureResult(seconds, code, message, 0.0, self.all_cost, self.timestamp, machine)
 
     @property

@@ -16,15 +16,16 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import FusedOp
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
+from mlc.passes.graph.layout.alter_op_layout.records import BlocksOnRecord, blocks_on_record
 from mlc.passes.graph.layout.alter_op_layout.rules import RULES
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.rewriting import functions, outer_blocks
 from mlc.support.errors import fail
 
 
-def alter_block(block: Block, size: int) -> None:
+def alter_block(block: Block, size: int, recorded: BlocksOnRecord) -> None:
     """Convert the ops of a block, in order."""
-    versions = Versions()
+    versions = Versions(recorded)
     for op in list(block.ops):
         if op.results and op.results[0] in versions.of:
             continue  # converted together with the op before it
@@ -56,12 +57,15 @@ class AlterOpLayoutPass(ModulePass):
     {data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"}`
 
     Elementwise ops, pools, concatenations and reductions over H and W compute in the layout of their operands.
-    x is `block`, or the elements of one native vector of `vector-bits`; z is twice that.
+    x is `block`, or the elements of one native vector of `vector-bits`; z is twice that. Where the records in force
+    know the function, on `target` with `threads`, x, y and z are theirs (records.py).
     """
 
     name = "graph-alter-op-layout"
     block: int = 0
     vector_bits: int = 512
+    target: str = "native"
+    threads: int = 1
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
@@ -71,6 +75,7 @@ class AlterOpLayoutPass(ModulePass):
         if any(isinstance(inner, FusedOp) for inner in op.walk()):
             fail(op, "expected a module without graph.fused; run graph-defuse-ops, or alter layouts before fusing")
         for function in functions(op):
+            recorded = blocks_on_record(function, self.target, self.threads)
             for block in list(outer_blocks(function)):
-                alter_block(block, size)
+                alter_block(block, size, recorded)
         eliminate_dead_code(op)

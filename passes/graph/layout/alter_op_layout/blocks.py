@@ -67,6 +67,11 @@ def data_name(block: int) -> str:
     return f"NCHW{block}c"
 
 
+def planes_name(channels: int) -> str:
+    """`4 -> NC4cHW`: a view of the plain layout, groups of 4 channels."""
+    return f"NC{channels}cHW"
+
+
 def kernel_name(inner: int, outer: int, word: int = 1) -> str:
     """`3, 16 -> OIHW3i16o`; a depthwise kernel has no inner block: `0, 16 -> OIHW16o`; `8, 16, 2 -> OIHW4i16o2i`."""
     if word > 1:

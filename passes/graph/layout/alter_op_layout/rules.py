@@ -66,6 +66,7 @@ from mlc.passes.graph.layout.alter_op_layout.blocks import (
     unit_block,
     wasteful,
 )
+from mlc.passes.graph.layout.alter_op_layout.planes import computes_in_planes, planar_convolution
 from mlc.passes.graph.layout.alter_op_layout.subpixel import transposed_convolution
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
@@ -88,13 +89,17 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
         return None
     if not is_constant(w):
         return None
+    if computes_in_planes(op, v, block):
+        return planar_convolution(op, v)
+    known = v.recorded.at(op)
     if op.groups == 1:
-        inner, outer = near_block(channels, block, v.native(x)), channel_block(outputs, block)
+        inner = known.inner or near_block(channels, block, v.native(x))
+        outer = known.outer or channel_block(outputs, block)
         if (count := words(x, w, 0)) > 1 and inner < block:
             inner = padded(inner, count)
         kernel = kernel_name(inner, outer, words(x, w, inner))
     elif inputs == 1 and op.groups == channels == outputs:
-        inner = outer = channel_block(channels, block)
+        inner = outer = known.outer or channel_block(channels, block)
         word = words(x, w, 0) if op.dilation[1] == 1 and op.out_dtype == "int32" else 1
         kernel = kernel_name(0, outer) + (f"{word}w" if word > 1 else "")
     elif (side := groups_in_block(inputs, outputs // op.groups, op.groups, block)) > 1:
@@ -138,7 +143,7 @@ def dense(op: DenseOp, v: Versions, block: int) -> Result:
     if op.kernel_layout != "OI" or units is None or units < 2 or not is_constant(w):
         return None
     wide = 2 * block
-    size = wide if not wasteful(units, wide) else unit_block(units, block)
+    size = v.recorded.at(op).outer or (wide if not wasteful(units, wide) else unit_block(units, block))
     word = words(x, w, shape_of(x.type)[-1])
     name = f"OI{size}o" if word == 1 else f"OI{size}o{word}i"
     weight = v.make(LayoutTransformOp, w, src="OI", dst=name)
@@ -169,7 +174,7 @@ def pool(op: MaxPool2dOp | AvgPool2dOp | Resize2dOp, v: Versions, block: int) ->
 def unary(op: UnaryOp | CastOp, v: Versions, block: int) -> Result:
     """`relu %x -> relu %x'` where x is computed blocked."""
     (x,) = op.operands
-    name = v.native(x)
+    name = v.computed(x)
     if name == PLAIN or (type(op) in UNSAFE and v.channels_padded(x)):
         return None
     if isinstance(op, CastOp):
@@ -192,7 +197,7 @@ def pointwise(op: Pointwise, v: Versions, block: int) -> Result:
     chosen = _chosen(op, v)
     if chosen is None or len(shape) != 4:
         return None
-    name, padding = v.native(chosen), v.channels_padded(chosen)
+    name, padding = v.computed(chosen), v.channels_padded(chosen)
     if padding and type(op) in UNSAFE:
         return None
     operands = [v.broadcast(operand, name, shape[1]) for operand in op.operands]
@@ -206,7 +211,7 @@ def own_pointwise(op: GraphOp, v: Versions, block: int) -> Result:
     shape, chosen = shape_of(op.type), _chosen(op, v)
     if chosen is None or len(shape) != 4 or len(op.results) != 1:
         return None
-    name = v.native(chosen)
+    name = v.computed(chosen)
     if v.channels_padded(chosen) and not is_total(op):
         return None
     operands = [v.broadcast(operand, name, shape[1]) for operand in op.operands]
@@ -221,7 +226,7 @@ def _chosen(op: GraphOp, v: Versions) -> SSAValue | None:
     """The operand whose layout a pointwise op takes: the first full-sized one that is computed blocked."""
     for operand in op.operands:
         shape = shape_of(operand.type)
-        if v.native(operand) != PLAIN and len(shape) == 4 and shape[1] == shape_of(op.type)[1]:
+        if v.computed(operand) != PLAIN and len(shape) == 4 and shape[1] == shape_of(op.type)[1]:
             return operand
     return None
 
@@ -230,7 +235,7 @@ def _chosen(op: GraphOp, v: Versions) -> SSAValue | None:
 def bias(op: BiasAddOp, v: Versions, block: int) -> Result:
     """`bias_add %x, %b -> add %x', %b'` where x is computed blocked, b' being 1 x C/16 x 1 x 1 x 16."""
     x, vector = op.operands
-    name = v.native(x)
+    name = v.computed(x)
     if name == PLAIN or axis_of(op.axis, 4) != 1:
         return None
     addend = v.reshaped_version(vector, (1, shape_of(x.type)[1], 1, 1), name)

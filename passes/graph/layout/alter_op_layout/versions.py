@@ -14,21 +14,34 @@ from xdsl.ir import SSAValue
 from mlc.dialects.graph import LayoutTransformOp, ReshapeOp, shape_of
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.types import Dim, Tensor, product, tensor, tensor_type
+from mlc.passes.graph.layout.alter_op_layout.records import BlocksOnRecord
 from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import Rewriter
 
 PLAIN = "NCHW"
 
 
+def is_planar(name: str) -> bool:
+    """Whether a layout is a view of the plain one, with the channels of a group as an axis: `NC4cHW`."""
+    return name != PLAIN and name.endswith("HW")
+
+
 class Versions(Rewriter):
     """Old value -> {layout: new value}; a plain value of any rank has the layout NCHW."""
 
-    def __init__(self) -> None:
+    def __init__(self, recorded: BlocksOnRecord | None = None) -> None:
         super().__init__()
+        self.recorded = recorded or BlocksOnRecord()
+        """The blocks that records hold for the ops that are converted."""
         self.of: dict[SSAValue, dict[str, SSAValue]] = {}
 
     def native(self, value: SSAValue) -> str:
-        """The layout in which a value is computed."""
+        """The layout in which a value is computed; the plain one where it is a view of that."""
+        name = self.computed(value)
+        return PLAIN if is_planar(name) else name
+
+    def computed(self, value: SSAValue) -> str:
+        """The layout in which a value is computed, a view of the plain one included."""
         versions = self.of.get(value)
         return next(iter(versions)) if versions else PLAIN
 
@@ -46,8 +59,14 @@ class Versions(Rewriter):
         versions = self.of.setdefault(value, {PLAIN: value})
         if name not in versions:
             source = PLAIN if PLAIN in versions else next(iter(versions))
+            if source != PLAIN and name != PLAIN and (is_planar(source) or is_planar(name)):
+                self.get(value, PLAIN)
+                source = PLAIN
             type = self.blocked_type(value, name)
-            versions[name] = self.make(LayoutTransformOp, versions[source], src=source, dst=name, result=type)
+            if is_planar(source) or is_planar(name):
+                versions[name] = self.make(ReshapeOp, versions[source], result=type)
+            else:
+                versions[name] = self.make(LayoutTransformOp, versions[source], src=source, dst=name, result=type)
         return versions[name]
 
     def blocked_type(self, value: SSAValue, name: str) -> Tensor:
@@ -72,7 +91,9 @@ class Versions(Rewriter):
             return self.reshaped_version(value, full, name)
         if full[1] != 1:
             return None
-        return self.make(ReshapeOp, self.get(value, PLAIN), shape=(*full, *(1,) * (len(layout(name).parts) - 4)))
+        ones = (1,) * (len(layout(name).parts) - 4)
+        at = 2 if is_planar(name) else 4
+        return self.make(ReshapeOp, self.get(value, PLAIN), shape=(*full[:at], *ones, *full[at:]))
 
     def reshaped_version(self, value: SSAValue, shape: Sequence[Dim], name: str) -> SSAValue:
         """The value with a shape of rank 4, in a layout."""

@@ -52,7 +52,7 @@ def _band(plane: Array) -> tuple[int, int, float, float] | None:
     """(lower, upper, inside, outside) of a matrix; None where it is no band of two values."""
     import numpy as np
 
-    rows, columns = plane.shape
+    rows, columns = (int(n) for n in plane.shape)
     # The values of the diagonals, from the lower left corner to the upper right one: a band is one run of them.
     diagonals = np.concatenate([plane[:0:-1, 0], plane[0]])
     changes = np.flatnonzero(diagonals[1:] != diagonals[:-1])
@@ -64,6 +64,7 @@ def _band(plane: Array) -> tuple[int, int, float, float] | None:
     first, last = (int(changes[0]) + 1, int(changes[1])) if len(changes) == 2 else (0, int(changes[0]))
     lower, upper = first - rows + 1, last - rows + 1
     inside, outside = diagonals[first], diagonals[-1]
-    distance = np.arange(columns) - np.arange(rows)[:, None]
-    wanted = np.where((lower <= distance) & (distance <= upper), inside, outside)
-    return (lower, upper, float(inside), float(outside)) if np.array_equal(plane, wanted) else None
+    distance = np.subtract.outer(np.arange(rows), np.arange(columns))
+    there: Array = (-upper <= distance) & (distance <= -lower)
+    found = (plane[there] == inside).all() and (plane[~there] == outside).all()
+    return (lower, upper, float(inside), float(outside)) if found else None

@@ -14,10 +14,11 @@ from mlc.passes.graph.simplify.simplify_inference.activations import ACTIVATIONS
 from mlc.passes.graph.simplify.simplify_inference.affine import AFFINE
 from mlc.passes.graph.simplify.simplify_inference.lookup import LOOKUPS
 from mlc.passes.graph.simplify.simplify_inference.norms import NORMS
+from mlc.passes.graph.simplify.simplify_inference.windows import WINDOWS
 from mlc.passes.rewriting import Rules, apply_rules
 
 # Layer norm comes before the rules that rewrite its square or its scale.
-RULES = Rules(NORMS, ACTIVATIONS, LOOKUPS, AFFINE)
+RULES = Rules(NORMS, ACTIVATIONS, LOOKUPS, AFFINE, WINDOWS)
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class SimplifyInferencePass(ModulePass):
     """
     Recognise layer norm, softmax, gelu, silu, hard_swish, table look-ups and global pools; turn batch norm into a
     scale and a shift, and move constant scales and shifts per channel into the weights and bias of the convolution
-    or dense before them.
+    or dense before them; the maximum over a large window becomes one along rows and one along columns.
 
     `graph.batch_norm (graph.conv2d %x, %w), ..`  ->  `graph.bias_add (graph.conv2d %x, (%w * %s)), %t`
     """

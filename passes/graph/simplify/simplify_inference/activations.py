@@ -138,12 +138,23 @@ def sigmoid(op: DivideOp | ReciprocalOp, rw: Rewriter) -> Replacement:
 
 @ACTIVATIONS.on(PowerOp)
 def small_power(op: PowerOp, rw: Rewriter) -> Replacement:
-    """`x ** 2 -> x * x`, `x ** 0.5 -> sqrt(x)`, `x ** -0.5 -> rsqrt(x)`, `x ** -1 -> 1 / x`."""
+    """
+    `x ** 2 -> x * x`, `x ** 3 -> x * x * x`, `x ** 0.5 -> sqrt(x)`, `x ** -0.5 -> rsqrt(x)`, `x ** -1 -> 1 / x`,
+    `x ** 0.25 -> sqrt(sqrt(x))`, `x ** 0.75 -> sqrt(x) * sqrt(sqrt(x))`, `x ** 1.5 -> x * sqrt(x)`.
+    """
     x, exponent = op.operands[0], scalar(op.operands[1])
     if exponent is None or x.type != op.type:
         return None
     if exponent == 2.0:
         return rw.make(MultiplyOp, x, x)
+    if exponent == 3.0:
+        return rw.make(MultiplyOp, rw.make(MultiplyOp, x, x), x)
+    if exponent in (0.25, 0.75, 1.5) and is_float(op.type):
+        root = rw.make(SqrtOp, x)
+        if exponent == 1.5:
+            return rw.make(MultiplyOp, x, root)
+        fourth = rw.make(SqrtOp, root)
+        return fourth if exponent == 0.25 else rw.make(MultiplyOp, root, fourth)
     unary = {0.5: SqrtOp, -0.5: RsqrtOp, -1.0: ReciprocalOp}.get(exponent)
     return rw.make(unary, x) if unary is not None and is_float(op.type) else None
 

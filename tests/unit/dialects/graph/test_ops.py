@@ -51,6 +51,7 @@ def test_text_forms_are_fixed_points(cls, sample):
 
 CHOSEN = {
     "graph.full": {"size", "rank", "element"},
+    "graph.band": {"size", "rank", "element"},
     "graph.iota": {"size", "rank", "element"},
     "graph.reshape": {"rank"},  # by an axis of size 1
     "graph.broadcast_to": {"size"},  # 1 to 2

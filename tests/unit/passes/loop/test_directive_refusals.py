@@ -122,7 +122,11 @@ CASES = [
     (DENSE, IJK + "sched.unroll %j\n%a, %b = sched.split %j [?, 4]", "a serial loop, but loop %j is unrolled"),
     (DENSE, IJK + "%a, %b = sched.split %j [4, 5]", "cover the 30 iterations of loop %j, but [4, 5] cover 20; use `?`"),
     (DENSE, IJK + "sched.split %j []", "expected at least one factor"),
-    (DENSE, IJK + '%t = sched.knob "t" [-1] default -1\n%a, %b = sched.split %j [?, %t]', "expected positive factors"),
+    (
+        DENSE,
+        IJK + '%t = sched.knob "t" [-1] default -1\n%a, %b = sched.split %j [?, %t]',
+        "expected a knob whose value is a positive integer",
+    ),
     (DENSE, IJK + "%a, %b, %d, %e = sched.tile %i, %k [2, 2]", "expected loops directly inside each other, but got"),
     (DENSE, IJK + "%f = sched.fuse %i, %k", "outer to inner, but got loop %i, loop %k; use sched.reorder first"),
     (DENSE, IJK + "%f = sched.fuse %j, %k", 'loop %k reduces block "dense" and loop %j does not'),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import mlc
 from mlc.support.errors import UserError
 from mlc.support.records import packages
 from mlc.tools.cli import run
+from mlc.tuning.records.context import snapshot_of_json
 from mlc.tuning.records.database import Database
 from mlc.tuning.records.package import write_package
 from mlc.tuning.records.record import Comparison
@@ -165,3 +167,21 @@ def test_what_cannot_be_packaged(tmp_path: Path) -> None:
         write_package(tmp_path / "r.db", tmp_path / "p", "my records")
     with pytest.raises(UserError, match="expected a new or empty directory"):
         write_package(tmp_path / "r.db", tmp_path, "my-records")
+
+
+def test_the_shipped_package_installs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    examples = Path(__file__).parents[4] / "examples" / "records"
+    shutil.copytree(examples / "package", tmp_path / "p")
+    install = ["-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index", "--target"]
+    subprocess.run([sys.executable, *install, str(tmp_path / "site"), str(tmp_path / "p")], check=True)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    (found,) = packages()
+    text = (examples / "package" / "small_convolutions" / "records.json").read_text()
+    table = snapshot_of_json(text, "shipped").table
+    assert len(table) == 2
+    for key, entry in table.items():
+        assert found.answer(key)
+        assert found.best(*key) == entry.values or "tune again" in found.note("", key)
+    model = dense_model(tmp_path / "m.onnx", (64, 96))
+    asked = mlc.compile(model, target="x86-64-v3", threads=1, cache=False).report["records"]
+    assert {row["target"] for row in asked} == {key[1] for key in table}, "its target is that of a compilation"

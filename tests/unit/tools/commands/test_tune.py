@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from mlc.tools import cli
-from mlc.tools.tuning_progress import INTERVAL_S, Lines, Picture
+from mlc.tools.tuning_progress import INTERVAL_S, Lines, LiveTable
 from mlc.tuning.records.database import Database
 from mlc.tuning.results import ErrorCode
 from mlc.tuning.session.watch import Standing
@@ -35,8 +35,7 @@ def asked(monkeypatch, tmp_path):
         return tune._Subject(TASKS, None, {})
 
     monkeypatch.setattr(tune, "_subject", subject)
-    monkeypatch.setattr("mlc.tuning.measure.local.LocalFarm", lambda: _Context(FakeFarm(seconds)))
-    monkeypatch.setattr("mlc.tuning.records.database.strategy_version", lambda name: "1")
+    monkeypatch.setattr(tune, "_farm", lambda *_: _Context(FakeFarm(seconds)))
     monkeypatch.chdir(tmp_path)
     return found
 
@@ -105,6 +104,7 @@ def test_resume_goes_on(asked, capsys):
         (["--records", "r.db", "--plot", "p.png"], "expected a FILE that ends in .svg, but got 'p.png'"),
         (["--records", "r.db", "--explain", "k"], "r.db: expected a database of records, which `mlc tune` writes"),
         (["--records", "no/folder/r.db"], "no/folder"),
+        (["--records", "r.db", "--key", "rpi4"], "expected --cluster ADDRESS with --key, --secret and --insecure"),
     ],
 )
 def test_wrong_command_lines_have_one_diagnostic(asked, capsys, words, message):
@@ -158,7 +158,7 @@ class Live:
 
 def test_on_a_terminal_the_tasks_are_a_table_80_columns_wide():
     live, clock = Live(), Clock()
-    told(Picture(live, clock), clock, 50, 0.1)
+    told(LiveTable(live, clock), clock, 50, 0.1)
     assert 10 < len(live.pictures) <= 26, "at most four pictures a second"
     console = Console(width=80, file=io.StringIO(), force_terminal=True, color_system=None)
     console.print(live.pictures[-1])

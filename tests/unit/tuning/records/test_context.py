@@ -41,7 +41,7 @@ def test_records_beat_strategies_and_a_miss_is_the_analytic_schedule(
     with mlc.records(tmp_path / "r.db"):
         tuned = mlc.compile(path, threads=1)
     assert strategies_of(tuned) == ["matmul", "contraction"]
-    rows = tuned.report["records"]
+    rows = [row for row in tuned.report["records"] if row["kernel"]]  # one more asks for the layouts
     assert [(row["kernel"], row["hash"], row["threads"], row["values"]) for row in rows] == [
         (tasks[0].name, tasks[0].kernel_hash, 1, None),
         (tasks[1].name, tasks[1].kernel_hash, 1, {"strategy": "contraction"}),
@@ -147,7 +147,7 @@ def test_a_record_of_an_older_strategy_is_ignored_with_a_note(tmp_path: Path, mo
     assert (
         f"the record of kernel '{tasks[0].name}' is ignored: it is of version 0 of strategy 'contraction'" in warned[0]
     )
-    assert exe.report["records"][0]["note"] == warned[0]
+    assert [row["note"] for row in exe.report["records"] if "note" in row] == warned
 
 
 def test_a_record_of_another_te_text_is_ignored_with_a_note(tmp_path: Path, model: tuple[Path, list[Task]]) -> None:

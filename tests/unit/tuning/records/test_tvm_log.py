@@ -26,7 +26,7 @@ from mlc.tuning.records.tvm.workloads import (
 )
 from mlc.tuning.results import ErrorCode
 
-LOG = Path(__file__).parents[3] / "data" / "tuning" / "tvm_x86.log"
+LOG = Path(__file__).parents[4] / "examples" / "records" / "tvm_x86.log"
 LINES = [line for line in LOG.read_text().splitlines() if not line.startswith("#")]
 
 CONV = Convolution(1, 64, 56, 56, 64, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1), "float32")

@@ -85,6 +85,15 @@ def test_nothing_is_compared_where_nothing_can_win(tmp_path, only):
         assert not farm.compared
 
 
+def test_candidates_that_the_space_has_lost_are_not_compared(tmp_path):
+    lost = {"strategy": "matmul", "tile": (7, 7), "unroll": 0}
+    with opened(tmp_path / "r.db") as database:
+        stored(database)
+        database.add(TASK, lost, ran(1e-6))
+        _, farm = confirmed(database, lambda *_: 1e-6)
+        assert lost not in [one.values for one in farm.compared]
+
+
 def test_a_candidate_that_fails_in_the_check_is_not_kept(tmp_path):
     with opened(tmp_path / "r.db") as database:
         stored(database)

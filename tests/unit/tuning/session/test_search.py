@@ -183,3 +183,16 @@ def test_a_full_disk_stops_with_one_diagnostic_and_closes_the_farm_iterator(tmp_
         with pytest.raises(OSError, match="No space"):
             Search([A], database, Farm(seconds), Plan(tuner="grid", trials=4)).run()
     assert closed == [True]
+
+
+def test_what_a_learning_tuner_predicts_stands_beside_what_was_measured(tmp_path):
+    """After enough trials the predictions order candidates as their times do, better than chance."""
+
+    def by_unroll(task, values):
+        return (1.0 if values.get("unroll") else 2.0) * 1e-5 * values["tile"][0] if "tile" in values else 9e-4
+
+    search, *_ = searched(tmp_path, (A,), FakeFarm(by_unroll), tuner="model", trials=60)
+    predicted = [(point.predicted, -point.cost) for point in search.trails[0].points if point.predicted is not None]
+    assert len(predicted) > 20
+    pairs = [(a, b) for a in predicted for b in predicted if a[1] < b[1]]
+    assert sum(a[0] < b[0] for a, b in pairs) > 0.7 * len(pairs)

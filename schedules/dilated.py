@@ -1,0 +1,196 @@
+"""
+Convolutions of strong dilation: the taps that fall into the padding are left out, and nothing is padded.
+
+Where most taps of a window lie beyond the picture, a padded copy is several times as large as the picture, and most of
+the products are by its zeros. Each tap is a product of its own here, over the pixels for which it lies inside:
+
+    parallel(other, row block, column part) | columns, rows of the block | kh, kw | row tiles | channels | tile
+
+kh runs over the taps inside of the picture, and the row tiles of each kw begin and end where it does
+(passes/loop/clip.py). The sums stay in memory between taps. Where the weights of all taps exceed L2, those of one stay
+there for all rows:
+
+    parallel(other, column part) | columns | kh, kw | rows | row tiles | channels | tile
+"""
+
+from __future__ import annotations
+
+from math import ceil, prod
+from typing import NamedTuple
+
+from mlc.dialects import sched
+from mlc.dialects.index import Index
+from mlc.schedules.analysis import KernelInfo, Read, Stage
+from mlc.schedules.contraction import ContractionSchedule, Handle, TileSize, present, schedule_of
+from mlc.schedules.parallel import parallelize
+from mlc.schedules.registry import strategy
+from mlc.schedules.roles import roles_of
+from mlc.targets.cost.caches import FLOAT_BYTES, is_far
+from mlc.targets.cost.thresholds import CLIPPED_DEPTH, CLIPPED_SHARE, CLIPPED_TAPS, KEPT_TAPS, NARROW_VECTORS
+from mlc.targets.cost.tiles import even_split, register_tile
+from mlc.targets.target import Target
+
+
+class Taps(NamedTuple):
+    """The reduction axes of a window's rows and columns."""
+
+    rows: int
+    columns: int
+
+
+class DilatedSchedule(ContractionSchedule):
+    """Writes the schedule of a convolution over a padded picture, of which each tap is a product of its own."""
+
+    def tile(self) -> TileSize:
+        """The register tile of a contraction, narrow where weights come from L2: more rows use each vector of them."""
+        size, e, r = super().tile(), self.stage.extents, self.roles
+        per_lane = ceil(size.lanes / self.width)
+        if r.rows is None or r.columns is None or size.columns * per_lane <= NARROW_VECTORS:
+            return size
+        columns = max(1, NARROW_VECTORS // per_lane)
+        t = register_tile(e[r.rows], columns * per_lane, self.target)
+        return TileSize(t.rows, columns, size.lanes)
+
+    @property
+    def inlines_pads(self) -> bool:
+        """Masks replace the padded copy: they become the bounds of loops."""
+        return True
+
+    def taps(self) -> Taps | None:
+        """The axes of the window, if this is a convolution of a padded picture by vectors of weights."""
+        st, r, outer = self.stage, self.roles, self._outer_row()
+        plain = not (r.dot or st.symbolic or r.across is not None or r.scalar.unit > 1 or r.vector.unit > 1)
+        plain = plain and all(str(read.element) == "f32" for read in (r.scalar, r.vector))
+        if not plain or r.rows is None or outer is None or r.stride > 1 or self.size.pixels > 1:
+            return None
+        found = [self._tap(r.scalar, outer), self._tap(r.scalar, r.rows)]
+        if None in found or len(self.pads) != 1 or not _only_pads(self.pads[0]):
+            return None
+        rows, columns = (k for k in found if k is not None)
+        return Taps(rows, columns) if rows != columns else None
+
+    def _tap(self, read: Read, axis: int) -> int | None:
+        """The reduction axis that moves in one dimension of the picture with a spatial axis."""
+        along = [e for e in read.exprs if e.uses(axis)]
+        taps = [k for k in self.stage.reduce if len(along) == 1 and along[0].is_affine and along[0].uses(k)]
+        return taps[0] if len(taps) == 1 and self.stage.extents[taps[0]] <= CLIPPED_TAPS else None
+
+    def share(self, taps: Taps) -> float:
+        """The part of the products that are by elements of the picture."""
+        (pad,), outer, rows = self.pads, self._outer_row(), self.roles.rows
+        assert outer is not None
+        assert rows is not None
+        share = 1.0
+        for axis, tap in ((outer, taps.rows), (rows, taps.columns)):
+            position = next(n for n, e in enumerate(self.roles.scalar.exprs) if e.uses(axis))
+            at = self.roles.scalar.exprs[position]
+            step, dilation, first = at.coefficient(axis), at.coefficient(tap), at.const
+            picture = pad.reads[0].exprs[position]
+            size, count = pad.reads[0].shape[position], self.stage.extents[axis]
+            shift = first + picture.const
+            inside = sum(
+                0 <= o * step + k * dilation + shift < size
+                for o in range(count)
+                for k in range(self.stage.extents[tap])
+            )
+            share *= inside / (count * self.stage.extents[tap])
+        return share
+
+    def pays(self, taps: Taps) -> bool:
+        """Whether leaving out padding outweighs the sums' way to memory after each tap."""
+        depth = prod(self.stage.extents[k] for k in self.stage.reduce if k not in taps)
+        return depth >= CLIPPED_DEPTH and self.share(taps) <= CLIPPED_SHARE
+
+    def keeps_weights(self, taps: Taps) -> bool:
+        """Whether the weights of all taps for a column of tiles exceed L2: then rows run inside of the taps."""
+        if prod(self.stage.extents[k] for k in taps) > KEPT_TAPS:
+            return False
+        width = self.size.columns * self.size.lanes
+        depth = prod(self.stage.extents[k] for k in self.stage.reduce)
+        return is_far(FLOAT_BYTES * width * depth, self.target) and self._column_tiles() >= self.threads
+
+    def _column_tiles(self) -> int:
+        r, size = self.roles, self.size
+        return self._count(r.columns, size.columns) * self._count(r.lanes, size.lanes)
+
+    def build_taps(self, taps: Taps) -> sched.ScheduleOp:
+        """The schedule."""
+        s, st, r, size = self.s, self.stage, self.roles, self.size
+        outer_row = self._outer_row()
+        assert outer_row is not None
+        s.compute_inline(s.block(self.pads[0].name))
+        block = s.block(st.name)
+        loops = list(s.loops(block, len(st.extents)))
+        l_outer, l_inner = self._split(loops[r.lanes], st.extents[r.lanes], size.lanes)
+        c_outer, c_inner = self._split_axis(loops, r.columns, size.columns)
+        r_outer, r_inner = self._split_axis(loops, r.rows, size.rows)
+        keeps, chunk = self.keeps_weights(taps), list[Handle]()
+        others = [loops[k] for k in st.spatial if k not in (r.rows, r.columns, r.lanes, outer_row)]
+        if keeps:
+            grid, row_in = [*others, *present(c_outer, l_outer)], loops[outer_row]
+            columns: list[Handle] = []
+        else:
+            dealt = self._tuned_grid(self.grid(outer_row, size.rows, self._column_tiles()), outer_row)
+            row_out, row_in = s.split(loops[outer_row], [None, dealt.row_block])
+            part, columns = self._parts(present(c_outer, l_outer), dealt.column_parts)
+            grid = present(part, *others, row_out) if dealt.columns_first else present(*others, row_out, part)
+        window, depth = [loops[k] for k in taps], [loops[k] for k in st.reduce if k not in taps]
+        tile = present(r_inner, c_inner, l_inner)
+        if keeps:
+            chunk, depth = self._depth_chunk(depth, taps)
+        order = [*window, *chunk, row_in] if keeps else [row_in, *window]
+        s.reorder(*grid, *columns, *order, *present(r_outer), *depth, *tile)
+        fused = s.grid(grid)
+        at = fused[-1] if keeps else row_in
+        for stage in self.epilogue:
+            self._attach_row(stage, at)
+        init, _ = s.decompose_reduction(block, window[0])
+        s.vectorize(*tile)
+        around = len(present(r_outer)) + (1 if keeps else 0)
+        s.vectorize(*s.loops(init, around + len(tile), under=at)[around:])
+        for loop in window:
+            s.pragma(loop, "clip", 1)
+        parallelize(s, fused, st, self.cycles * self.share(taps), self.target, self.threads)
+        return s.finish()
+
+    def _depth_chunk(self, depth: list[Handle], taps: Taps) -> tuple[list[Handle], list[Handle]]:
+        """The channels in chunks whose weights for a tile stay in L1: (loops over chunks, loops inside of one)."""
+        first, *rest = [k for k in self.stage.reduce if k not in taps]
+        step = FLOAT_BYTES * self.size.columns * self.size.lanes * prod(self.stage.extents[k] for k in rest)
+        most = max(1, self.target.l1_bytes // (2 * step))
+        outer, inner = self._split(depth[0], self.stage.extents[first], even_split(self.stage.extents[first], most))
+        return present(outer), [inner, *depth[1:]]
+
+    def _attach_row(self, stage: Stage, at: Handle) -> None:
+        """Compute an epilogue on a row of tiles."""
+        s, r = self.s, self.roles
+        block = s.block(stage.name)
+        s.reverse_compute_at(block, at)
+        loops = list(s.loops(block, stage.num_spatial, under=at))
+        assert r.rows is not None
+        r_outer, r_inner = self._split(loops[r.rows], stage.extents[r.rows], self.size.rows)
+        tile = [r_inner, *(loops[k] for k in (r.columns, r.lanes) if k is not None)]
+        taken = (r.rows, r.columns, r.lanes)
+        s.reorder(*[loops[k] for k in stage.spatial if k not in taken], *present(r_outer), *tile)
+        s.vectorize(*tile)
+
+
+def _only_pads(pad: Stage) -> bool:
+    """Whether a stage is a picture at its own place, with zeros around it."""
+    if len(pad.reads) != 1 or len(list(pad.op.body.block.ops)) > 3 or not pad.reads[0].mask:
+        return False
+    return all(_is_shifted(e, k) for k, e in enumerate(pad.reads[0].exprs))
+
+
+def _is_shifted(e: Index, axis: int) -> bool:
+    """Whether an expression is an axis plus a constant."""
+    rest = e - e.const
+    return rest.coefficient(axis) == 1 and len(rest.terms) == 1
+
+
+@strategy(family="contraction", priority=45)
+def dilated(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
+    """Convolutions of which a good part of the taps falls into the padding."""
+    schedule = schedule_of(kernel, target, threads, DilatedSchedule, roles_of)
+    taps = schedule.taps() if schedule is not None else None
+    return schedule.build_taps(taps) if schedule is not None and taps is not None and schedule.pays(taps) else None

@@ -1,0 +1,102 @@
+"""Convolutions of groups on planes of pixels: when they are chosen, and the values of compiled code."""
+
+import pytest
+from graph_passes import optimize
+from small_graphs import Small, mismatches, onnxruntime_results
+
+import mlc
+from mlc.dialects.graph import Conv2dOp, LayoutTransformOp
+from mlc.dialects.graph.layout import layout
+
+ALTER = "graph-alter-op-layout,graph-canonicalize,graph-fold-constant,graph-canonicalize"
+
+
+def conv(c, o, groups, size=12, k=1, strides=1, source="%x"):
+    """A model of one convolution."""
+    x, pad = f"tensor<1x{c}x{size}x{size}xf32>", k // 2
+    w = f"tensor<{o}x{c // groups}x{k}x{k}xf32>"
+    y = f"tensor<1x{o}x{(size - 1) // strides + 1}x{(size - 1) // strides + 1}xf32>"
+    attrs = f"strides = [{strides}, {strides}], padding = [{pad}, {pad}, {pad}, {pad}], groups = {groups}"
+    return f"""func.func @main(%x: {x}) -> {y} {{
+      %w = graph.param "w" : {w}
+      %0 = graph.conv2d %x, %w {{{attrs}}} : ({x}, {w}) -> {y}
+      %1 = graph.relu %0 : {y}
+      return %1 : {y}
+    }}"""
+
+
+def layouts(text):
+    """The layouts of the convolutions, and how many transforms there are; the values stay."""
+    ops = list(optimize(text, ALTER).walk())
+    found = [(op.data_layout, op.kernel_layout) for op in ops if isinstance(op, Conv2dOp)]
+    return found, sum(isinstance(op, LayoutTransformOp) for op in ops)
+
+
+@pytest.mark.parametrize(
+    ("c", "o", "groups", "attrs", "expected"),
+    [
+        (68, 34, 2, {}, ("NC34cHW", "OIHW17o")),  # blocks of 17 channels: one lane
+        (24, 60, 3, {}, ("NC8cHW", "OIHW20o")),
+        (28, 28, 14, {"k": 3}, ("NC2cHW", "OIHW2o")),
+        (30, 6, 6, {"k": 3, "strides": 2}, ("NC5cHW", "OIHW")),
+        (512, 512, 4, {"size": 7, "k": 3}, ("NCHW16c", "OIHW16i16o")),  # 7 of 16 lanes, many channels
+        (30, 30, 30, {"k": 3}, ("NCHW16c", "OIHW16o")),
+    ],
+)
+def test_the_faster_of_planes_and_blocks(c, o, groups, attrs, expected):
+    found, transforms = layouts(conv(c, o, groups, **attrs))
+    assert found == [expected]
+    assert transforms == (0 if expected[0].endswith("HW") else 2)
+
+
+def test_neighbours_and_shuffles_stay_in_planes():
+    x, m = "tensor<1x48x14x14xf32>", "tensor<1x12x14x14xf32>"
+    text = f"""func.func @main(%x: {x}) -> {x} {{
+      %u = graph.param "u" : tensor<12x16x1x1xf32>
+      %d = graph.param "d" : tensor<12x1x3x3xf32>
+      %v = graph.param "v" : tensor<48x4x1x1xf32>
+      %b = graph.param "b" : tensor<48xf32>
+      %m = graph.param "m" : tensor<1x1x14x14xf32>
+      %0 = graph.conv2d %x, %u {{groups = 3}} : ({x}, tensor<12x16x1x1xf32>) -> {m}
+      %1 = graph.reshape %0 : ({m}) -> tensor<1x3x4x14x14xf32>
+      %2 = graph.transpose %1 {{axes = [0, 2, 1, 3, 4]}} : (tensor<1x3x4x14x14xf32>) -> tensor<1x4x3x14x14xf32>
+      %3 = graph.reshape %2 : (tensor<1x4x3x14x14xf32>) -> {m}
+      %4 = graph.conv2d %3, %d {{padding = [1, 1, 1, 1], groups = 12}} : ({m}, tensor<12x1x3x3xf32>) -> {m}
+      %5 = graph.conv2d %4, %v {{groups = 3}} : ({m}, tensor<48x4x1x1xf32>) -> {x}
+      %6 = graph.bias_add %5, %b : {x}
+      %7 = graph.multiply %6, %m : ({x}, tensor<1x1x14x14xf32>) -> {x}
+      %8 = graph.add %7, %x : {x}
+      %9 = graph.relu %8 : {x}
+      return %9 : {x}
+    }}"""
+    found, transforms = layouts(text)
+    assert [data for data, _ in found] == ["NC16cHW", "NCHW", "NC4cHW"]
+    assert transforms == 0
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_values_of_compiled_code(target, threads):
+    small = Small()
+    for c, o, groups, size, k, stride, dilation in [
+        (51, 34, 17, (9, 14), 1, 1, 1),
+        (34, 51, 17, (5, 23), 3, 1, 1),
+        (58, 116, 2, (7, 7), 1, 1, 1),
+        (40, 24, 8, (11, 19), 3, 2, 1),
+        (30, 20, 5, (13, 33), 3, 1, 2),
+        (9, 6, 3, (1, 40), 1, 1, 1),
+        (28, 28, 4, (6, 5), 5, 1, 1),
+    ]:
+        x = small.x(2, c, *size)
+        w, b = small.w(o, c // groups, k, k), small.w(o)
+        pad = [(k - 1) * dilation // 2] * 4
+        y = small.op("Conv", x, w, b, group=groups, strides=[stride] * 2, dilations=[dilation] * 2, pads=pad)
+        small.out(small.op("Relu", y))
+    exe = mlc.compile(small.proto(), target=target, threads=threads)
+    assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+def test_a_factor_is_replaced_where_it_stands():
+    assert layout("NC4cHW").with_factor("C", 8) == "NC8cHW"
+    assert layout("NCHW16c").with_factor("C", 32) == "NCHW32c"
+    assert layout("NCHW16c").with_factor("C", 1) == "NCHW"

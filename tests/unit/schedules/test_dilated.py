@@ -1,0 +1,68 @@
+"""Convolutions of strong dilation: taps in the padding are left out, and values are those of onnxruntime."""
+
+from pathlib import Path
+
+import pytest
+from small_graphs import Small, mismatches, onnxruntime_results
+
+import mlc
+from mlc.driver.models.compilation import Compilation
+from mlc.driver.models.compile import load_model
+from mlc.driver.options import Options
+
+CASES = [
+    # batch, channels, filters, picture, window, dilation, stride, padding
+    (1, 64, 32, (14, 14), (3, 3), 12, 1, (12, 12, 12, 12)),
+    (2, 40, 24, (19, 23), (3, 3), 9, 1, (9, 9, 9, 9)),
+    (1, 48, 70, (17, 31), (3, 5), 6, 1, (6, 12, 6, 12)),
+    (1, 32, 16, (20, 37), (3, 3), 8, 2, (8, 8, 8, 8)),
+    (1, 33, 7, (11, 13), (2, 3), 7, 1, (7, 10, 3, 5)),  # rows and columns that no tap reaches, one side wider
+    (1, 64, 33, (6, 40), (3, 3), 18, 1, (18, 18, 18, 18)),  # one row of taps
+]
+
+
+def model(cases):
+    """A model with a convolution, a bias and an activation for each case."""
+    small = Small()
+    for batch, c, o, size, window, dilation, stride, pads in cases:
+        x, w, b = small.x(batch, c, *size), small.w(o, c, *window), small.w(o)
+        y = small.op("Conv", x, w, b, dilations=[dilation] * 2, strides=[stride] * 2, pads=pads)
+        small.out(small.op("Relu", y))
+    return small
+
+
+@pytest.mark.parametrize(("target", "threads"), [("native", 2), ("x86-64-v3", 1)])
+def test_values(target, threads):
+    small = model(CASES)
+    exe = mlc.compile(small.proto(), target=target, threads=threads)
+    assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+def test_weights_beyond_l2_stay_there_for_all_rows():
+    small = model([(1, 720, 96, (9, 21), (3, 3), 5, 1, (5, 5, 5, 5))])
+    exe = mlc.compile(small.proto(), threads=2)
+    assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+def kernels(small: Small, directory: Path, level: str) -> str:
+    """The kernels of a model on a level."""
+    compilation = Compilation(load_model(small.proto(), {}), Options(keep=frozenset([level])))
+    compilation.write(directory)
+    return compilation.texts[level]
+
+
+def test_few_taps_of_few_channels_are_left_in_a_padded_copy(tmp_path):
+    few = (1, 64, 32, (30, 30), (3, 3), 2, 1, (2, 2, 2, 2))
+    shallow = (1, 8, 16, (14, 14), (3, 3), 12, 1, (12, 12, 12, 12))
+    text = kernels(model([CASES[0], few, shallow]), tmp_path, "te")
+    assert text.count('strategy = "dilated"') == 1
+    assert text.count('strategy = "contraction"') == 2
+
+
+def test_nothing_is_padded_or_masked(tmp_path):
+    text = kernels(model(CASES), tmp_path, "loop")
+    assert "%pad" not in text
+    own = [part for part in text.split("loop.func @")[1:] if part.startswith("conv2d")]
+    lines = [line for part in own for line in part.splitlines() if "loop.load" in line]
+    assert own
+    assert not [line for line in lines if "mask" in line and "vector<1" in line]
