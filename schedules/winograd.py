@@ -76,7 +76,8 @@ class WinogradSchedule:
         ways: dict[tuple[int, ...], Block] = {
             (0, 0) if one.whole else (one.rows, one.columns): one for one in self.work.blocks()
         }
-        return ways[self.s.choose("tiles", tuple(ways), (0, 0) if best.whole else (best.rows, best.columns))]
+        default = (0, 0) if best.whole else (best.rows, best.columns)
+        return {**ways, default: best}[self.s.choose("tiles", tuple(ways), default)]
 
     def _register_tile(self, count: int, vectors: int, unit: int) -> tuple[int, int]:
         """(tiles, vectors of channels) of the product's register tile."""

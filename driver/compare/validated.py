@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from mlc.dialects.graph.types import Array
 from mlc.driver.pipeline.text import parse_pipeline
 from mlc.driver.toolchain import LLVM, is_host
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.symbolic import compiled_executable
 from mlc.targets.target import Target
+from mlc.validation.isolated import isolated
 from mlc.validation.measure import compare_native
 from mlc.validation.validate_each import ResultChanged, ValidateInstrument
+
+_SECONDS = 600.0
+"""Seconds of CPU time after which a program that is validated is taken to run forever."""
+
+
+def _results(artifact: Artifact, threads: int, arrays: Sequence[Array]) -> list[Array]:
+    """What the program computes from the inputs of @main."""
+    executable = compiled_executable(artifact, threads, "aot", LLVM())
+    names = [spec.name for spec in executable.inputs]
+    results: dict[str, Any] = executable(dict(zip(names, arrays, strict=True)))
+    return list(results.values())
 
 
 def check_program(artifact: Artifact, validator: ValidateInstrument, target: Target, threads: int) -> None:
@@ -24,13 +38,16 @@ def check_program(artifact: Artifact, validator: ValidateInstrument, target: Tar
     if not is_host(target):
         validator.note(f"the program as a whole: it is for {target.name}, and this machine cannot run it")
         return
-    executable = compiled_executable(artifact, threads, "aot", LLVM())
     (module_pass,) = parse_pipeline("convert-main-to-llvm")
     for name in cases:
         measured = validator.known[name].measured
-        names = [spec.name for spec in executable.inputs]
-        results: dict[str, Any] = executable(dict(zip(names, measured.arrays, strict=True)))
-        found = compare_native(measured, list(results.values()), validator.known[name].epsilon)
+        # pointers that are mixed up may end the process that runs the program: it is a child of this one
+        run = isolated(lambda arrays=measured.arrays: _results(artifact, threads, arrays), _SECONDS)
+        if run.value is None:
+            raise ResultChanged(
+                module_pass, validator.known[name].last, f"the program ended its process: {run.died}", None
+            )
+        found = compare_native(measured, run.value, validator.known[name].epsilon)
         if found is not None:
             raise ResultChanged(module_pass, validator.known[name].last, f"the program: {found}", found)
         validator.compared += 1
