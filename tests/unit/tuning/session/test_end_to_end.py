@@ -70,7 +70,7 @@ class Telling(Watcher):
         print(standing.trials, flush=True)
 
 if __name__ == "__main__":
-    report = mlc.tune(product(), sys.argv[1], trials=40, threads=1, tuner="random", watcher=Telling())
+    report = mlc.tune(product(), sys.argv[1], trials=2000, threads=1, tuner="random", watcher=Telling())
     print(report)
 """
 
