@@ -30,15 +30,15 @@ ENTRY_POINT_GROUP = "mlc.strategies"
 """The entry points of installed strategies: any name -> module:function, a function with `@strategy`."""
 
 BUILTIN_MODULES = (
-    "mlc.schedules.recurrence",
-    "mlc.schedules.attention",
-    "mlc.schedules.winograd",
-    "mlc.schedules.matmul",
-    "mlc.schedules.dilated",
-    "mlc.schedules.contraction",
-    "mlc.schedules.rows",
-    "mlc.schedules.reduction",
-    "mlc.schedules.injective",
+    "mlc.schedules.strategies.recurrence",
+    "mlc.schedules.strategies.attention",
+    "mlc.schedules.strategies.winograd",
+    "mlc.schedules.strategies.matmul",
+    "mlc.schedules.strategies.dilated",
+    "mlc.schedules.strategies.contraction",
+    "mlc.schedules.strategies.rows",
+    "mlc.schedules.strategies.reduction",
+    "mlc.schedules.strategies.injective",
     "mlc.schedules.sketches.sketch",
 )
 """The modules of mlc's own strategies."""

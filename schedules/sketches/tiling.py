@@ -9,10 +9,10 @@ from xdsl.ir import SSAValue
 
 from mlc.schedules.analysis import Stage
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.injective import spread
 from mlc.schedules.knobs import AUTO
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.sketches.candidates import Factors, factor_lists
+from mlc.schedules.strategies.injective import spread
 from mlc.targets.cost.thresholds import POINTWISE_VECTORS
 from mlc.targets.target import Target
 

@@ -23,11 +23,12 @@ from math import ceil, prod
 from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
-from mlc.schedules.contraction import ContractionSchedule, Handle, TileSize, present, schedule_of
 from mlc.schedules.knobs import AUTO, BY_MODEL, SWITCH, blocks, switched
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
-from mlc.schedules.roles import Roles
+from mlc.schedules.strategies.contraction import ContractionSchedule, Handle, present, schedule_of
+from mlc.schedules.strategies.contraction_sizes import TileSize
+from mlc.schedules.strategies.roles import Roles
 from mlc.targets.cost.caches import FLOAT_BYTES, depth_block, is_far, planned_l2_bytes, share_a_set, streams
 from mlc.targets.cost.grids import Grid, GridWork, choose_grid, product_parts
 from mlc.targets.cost.thresholds import L2_SHARE_UNPACKED, LEAST_LANES, TRANSPOSED_ROWS

@@ -21,10 +21,11 @@ from typing import NamedTuple
 from mlc.dialects import sched
 from mlc.dialects.index import Index
 from mlc.schedules.analysis import KernelInfo, Read, Stage
-from mlc.schedules.contraction import ContractionSchedule, Handle, TileSize, present, schedule_of
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
-from mlc.schedules.roles import roles_of
+from mlc.schedules.strategies.contraction import ContractionSchedule, Handle, present, schedule_of
+from mlc.schedules.strategies.contraction_sizes import TileSize
+from mlc.schedules.strategies.roles import roles_of
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far
 from mlc.targets.cost.thresholds import CLIPPED_DEPTH, CLIPPED_SHARE, CLIPPED_TAPS, KEPT_TAPS, NARROW_VECTORS
 from mlc.targets.cost.tiles import even_split, register_tile

@@ -7,9 +7,9 @@ from xdsl.ir import SSAValue
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage, slides
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.injective import pointwise_vectors
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
+from mlc.schedules.strategies.injective import pointwise_vectors
 from mlc.targets.target import Target
 
 

@@ -7,8 +7,8 @@ from xdsl.ir import SSAValue
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise, slides
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.injective import pointwise_vectors, schedule_pointwise, spread
 from mlc.schedules.registry import strategy
+from mlc.schedules.strategies.injective import pointwise_vectors, schedule_pointwise, spread
 from mlc.targets.cost.thresholds import REDUCTION_ROWS, WINDOW_TAPS
 from mlc.targets.cost.tiles import even_split
 from mlc.targets.target import Target

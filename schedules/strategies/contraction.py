@@ -10,62 +10,35 @@ only S has: each step broadcasts one scalar a row) and columns (an axis that onl
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, prod
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
-from mlc.dialects.index import Div, tile
-from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
-from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.knobs import AUTO, BY_MODEL, SWITCH, blocks, sizes, switched
+from mlc.dialects.index import tile
+from mlc.schedules.analysis import KernelInfo, Stage
+from mlc.schedules.knobs import BY_MODEL, SWITCH, switched
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
-from mlc.schedules.roles import Roles, roles_of
-from mlc.support.errors import UserError
+from mlc.schedules.strategies.contraction_sizes import ContractionSizes
+from mlc.schedules.strategies.roles import Roles, roles_of
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far
-from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block
 from mlc.targets.cost.thresholds import (
-    DOT_COLUMNS,
-    DOT_ROWS,
-    GROUPS_APART,
     LEAST_LANES,
-    OPEN_ROWS,
     PACKED_DEPTH,
     PACKED_PANELS,
     PACKED_ROW_TILES,
     PAD_ROWS,
     PAD_VECTORS,
     POINTWISE_VECTORS,
-    SHARED_LANES_VECTORS,
-    SLIDING_TAPS,
-    SLIDING_UNROLLED,
-    STREAM_ROWS,
-    STREAM_SHARED_ROWS,
     WALK_DEPTH,
 )
-from mlc.targets.cost.tiles import even_split, register_tile, sliding_rows
 from mlc.targets.target import Target
 
 Handle = SSAValue
-MOST_TILE_ROWS = 32
-"""Rows of a register tile that tuning tries, at most: the registers of AVX-512."""
-MOST_TILE_VECTORS = 8
-"""Vectors of a register tile's row that tuning tries, at most."""
-MOST_COLUMN_PARTS = 16
-"""Parts of the columns that tuning tries, at most."""
 S = TypeVar("S", bound="ContractionSchedule")
-
-
-class TileSize(NamedTuple):
-    """The register tile: rows, steps of the column axis, lanes."""
-
-    rows: int
-    columns: int
-    lanes: int
-    pixels: int = 1  # rows side by side in the lanes
 
 
 @dataclass
@@ -86,191 +59,8 @@ def present(*handles: Handle | None) -> list[Handle]:
     return [h for h in handles if h is not None]
 
 
-class ContractionSchedule:
+class ContractionSchedule(ContractionSizes):
     """Writes the schedule of a kernel that has one contraction."""
-
-    def __init__(self, kernel: KernelInfo, stage: Stage, roles: Roles, target: Target, threads: int) -> None:
-        self.kernel, self.stage, self.roles = kernel, stage, roles
-        self.target, self.threads = target, threads
-        self.s = ScheduleBuilder(kernel.name)
-        self.width = target.lanes("f32")
-        self.pads = [p for p in kernel.producers(stage) if not p.is_reduction]
-        self.size = self.tuned(self.tile())
-        self.epilogue = [c for c in kernel.after(stage) if reads_pointwise(c, stage)]
-
-    # --- sizes ---
-
-    def tile(self) -> TileSize:
-        """The register tile of least cost in the cost model."""
-        e, r = self.stage.extents, self.roles
-        rows = e[r.rows] if r.rows is not None else 1
-        least = OPEN_ROWS if r.rows in self.stage.symbolic else 1
-        rows = max(rows, least)
-        lanes = e[r.lanes]
-        if r.dot:
-            return TileSize(even_split(rows, DOT_ROWS), 1, even_split(lanes, DOT_COLUMNS))
-        scalar_loads = not r.scalar.uses(r.lanes)
-        if self.slides:
-            step = max(1, *(abs(x.coefficient(r.rows)) for x in r.scalar.exprs)) if r.rows is not None else 1
-            pixels = self._side_by_side()
-            even = even_split(ceil(rows / pixels), sliding_rows(step, self.target))
-            return TileSize(even * pixels, 1, min(lanes, self.width), pixels)
-        if (pixels := self._side_by_side()) > 1:
-            per_lane = pixels * lanes // self.width
-            columns = e[r.columns] if r.columns is not None else 1
-            t = register_tile(ceil(rows / pixels), columns * per_lane, self.target, pixels, scalar_loads, per_lane)
-            return TileSize(t.rows * pixels, max(1, t.vectors // per_lane), lanes, pixels)
-        if lanes <= self.width or r.columns is not None:
-            per_lane = ceil(lanes / self.width)
-            columns = e[r.columns] if r.columns is not None else 1
-            threads = self.threads if self._prefetches_panels() and self._rows_per_panel() <= STREAM_SHARED_ROWS else 1
-            t = register_tile(
-                rows, columns * per_lane, self.target, r.stride - 1, scalar_loads, threads=threads, least=least
-            )
-            if t.vectors >= per_lane:
-                return TileSize(t.rows, t.vectors // per_lane, lanes)
-        vectors = ceil(lanes / self.width)
-        t = register_tile(rows, vectors, self.target, r.stride - 1, scalar_loads, self._packed_vectors(), least=least)
-        wide = t.vectors * self.width
-        if wide >= lanes:
-            wide = lanes
-        return TileSize(t.rows, 1, wide)
-
-    def tuned(self, size: TileSize) -> TileSize:
-        """The register tile that the knobs say; the cost model's by default."""
-        e, r = self.stage.extents, self.roles
-        rows, columns, lanes = size.rows, size.columns, size.lanes
-        if r.rows is not None:
-            most = MOST_TILE_ROWS * size.pixels
-            rows = self.s.choose("tile_rows", sizes(e[r.rows], rows, most, size.pixels), rows)
-        if self.slides or size.pixels > 1:
-            return size._replace(rows=rows)
-        if r.columns is not None:
-            columns = self.s.choose("tile_columns", sizes(e[r.columns], columns, MOST_TILE_VECTORS), columns)
-        elif e[r.lanes] > self.width and not r.dot:
-            most = MOST_TILE_VECTORS * self.width
-            packed = self._packed_vectors() * self.width  # a tile's lanes are parts of a packed block, or whole ones
-            tried = [n for n in sizes(e[r.lanes], lanes, most, self.width) if n % packed == 0 or packed % n == 0]
-            lanes = self.s.choose("tile_lanes", tried, lanes)
-        chosen = TileSize(rows, columns, min(lanes, e[r.lanes]), size.pixels)
-        if chosen != size and not r.dot:
-            self._expect_registers(chosen)
-        return chosen
-
-    def _expect_registers(self, size: TileSize) -> None:
-        """UserError where a tile that was given keeps more sums than there are registers."""
-        kept, most = size.rows * size.columns * ceil(size.lanes / self.width), self.target.vector_registers
-        if kept > most:
-            raise UserError(f"expected a tile of at most {most} vectors, the registers of the target, but got {kept}")
-
-    def _side_by_side(self) -> int:
-        """How many rows share a vector where the lanes alone leave the last one half empty: 24 channels, two pixels."""
-        r, e = self.roles, self.stage.extents
-        lanes = e[r.lanes]
-        if r.rows is None or r.dot or r.rows != r.lanes - 1 or e[r.rows] < 2:
-            return 1
-        if lanes > SHARED_LANES_VECTORS * self.width:
-            return 1
-        return 2 if 2 * (lanes % self.width) == self.width else 1
-
-    @property
-    def slides(self) -> bool:
-        """Whether this is a sliding window (depthwise): rows share loads, so the window's last axis is unrolled."""
-        r, st = self.roles, self.stage
-        shares = r.scalar.uses(r.lanes) and r.vector.uses(r.lanes) and r.rows is not None and r.columns is None
-        window = self._window() if shares else None
-        if window is None or st.extents[window] > SLIDING_TAPS:
-            return False
-        return prod(self._unrolled()) <= SLIDING_UNROLLED
-
-    def _window(self) -> int | None:
-        """The reduction axis that moves through the rows' dimension of the scalar operand: taps along a row."""
-        r, st = self.roles, self.stage
-        assert r.rows is not None
-        along = [e for e in r.scalar.exprs if e.uses(r.rows)]
-        taps = st.reduce[:-1] if r.vector.unit > r.scalar.unit else st.reduce  # the last one counts within a word of V
-        return next((k for k in taps if st.extents[k] > 1 and any(e.uses(k) for e in along)), None)
-
-    def _unrolled(self) -> list[int]:
-        """The extents of the unrolled loops of a sliding window: its taps, and perhaps the channels of a group."""
-        st, window, apart = self.stage, self._window(), self._groups_in_lanes() > GROUPS_APART
-        return [st.extents[k] for k in st.reduce if k == window or (apart and window is not None and k > window)]
-
-    def _groups_in_lanes(self) -> int:
-        """How many groups of a convolution lie side by side in the lanes."""
-        r = self.roles
-        terms = [t for t, _ in r.scalar.exprs[-1].terms if isinstance(t, Div) and t.expr.uses(r.lanes)]
-        return ceil(self.stage.extents[r.lanes] / terms[0].by) if len(terms) == 1 and not terms[0].is_mod else 1
-
-    @property
-    def inlines_pads(self) -> bool:
-        """Whether masks replace the padded copy: whole vectors are loaded, few of them at a border."""
-        r = self.roles
-        if not self.slides or self.size.pixels > 1 or r.vector.unit > 1:
-            return False
-        return self.target.masked_memory and r.scalar.step(r.lanes, self.stage.ranges) == 1
-
-    def _packed_vectors(self) -> int:
-        """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""
-        for t, _ in self.roles.vector.minor.terms:
-            if isinstance(t, Div) and t.is_mod:
-                return max(1, t.by // self.width)
-        return 1
-
-    def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
-        """The parallel grid: row blocks and column parts."""
-        st, r = self.stage, self.roles
-        symbolic_rows = (r.rows if outer_row is None else outer_row) in st.symbolic
-        if outer_row is not None:
-            rows, row_bytes, halo = self._image_rows(outer_row)
-        else:
-            rows = self._count(r.rows, tile_rows)
-            if rows > 1 and is_far(r.scalar.bytes, self.target):
-                # all of S is read once for each panel of V; the panel stays in L2
-                each = ceil(rows / self.threads)
-                return Grid(min(each, open_block(self.cycles / rows, self.threads)) if symbolic_rows else each, 1)
-            row_bytes, halo = r.scalar.bytes / max(rows, 1), 0
-        taken = (r.rows, r.columns, r.lanes, outer_row)
-        work = GridWork(
-            batches=prod(st.extents[k] for k in st.spatial if k not in taken),
-            rows=rows,
-            columns=column_tiles,
-            row_bytes=row_bytes,
-            halo_rows=halo,
-            weight_bytes=r.vector.bytes,
-            cycles=self.cycles,
-            pads=bool(self.pads) and not self.inlines_pads,
-        )
-        return choose_grid(work, self.threads, self.target, symbolic_rows)
-
-    def _tuned_grid(self, grid: Grid, outer_row: int | None) -> Grid:
-        """The grid that the knobs say; the cost model's by default."""
-        axis = self.roles.rows if outer_row is None else outer_row
-        rows = 1 if axis is None else self.stage.extents[axis]
-        if axis is not None and axis not in self.stage.symbolic:
-            block = self.s.choose("grid_rows", blocks(rows), AUTO)
-            grid = replace(grid, row_block=min(block, rows) or grid.row_block)
-        parts = self.s.choose("grid_columns", blocks(MOST_COLUMN_PARTS), AUTO)
-        order = self.s.choose("columns_first", SWITCH, BY_MODEL) if self.threads > 1 else BY_MODEL
-        first = switched(order, grid.columns_first)
-        return replace(grid, column_parts=parts or grid.column_parts, columns_first=first)
-
-    @property
-    def cycles(self) -> float:
-        """The kernel's time on one core at its peak."""
-        return self.stage.points / self.width / self.target.core.fmas_per_cycle / self.roles.vector.unit
-
-    def _image_rows(self, outer_row: int) -> tuple[int, float, int]:
-        """(output rows, input bytes of one, input rows that two neighbours share)."""
-        st, read = self.stage, self.roles.scalar
-        along = [x for x in read.exprs if x.uses(outer_row)]
-        step = max(along[0].coefficient(outer_row), 1)
-        ranges = [(0, 0) if k == outer_row else rg for k, rg in enumerate(st.ranges)]
-        spread = along[0].bounds(_zero_by_default(ranges))[1] + 1
-        sizes = [n for n, x in zip(read.shape, read.exprs, strict=True) if not x.uses(outer_row)]
-        return st.extents[outer_row], read.element_bytes * prod(sizes) * step, max(0, spread - step) // step
-
-    # --- the nest ---
 
     def build(self) -> sched.ScheduleOp:
         """The schedule."""
@@ -352,16 +142,6 @@ class ContractionSchedule:
             parallelize(s, grid, self.stage, self.cycles, self.target, self.threads)
         return s.finish()
 
-    def _prefetches_panels(self) -> bool:
-        """Whether V exceeds L2, and too few rows share a panel of it to hide the latency of loading it."""
-        far = is_far(FLOAT_BYTES * prod(self.roles.vector.shape), self.target)
-        return far and self._rows_per_panel() <= STREAM_ROWS
-
-    def _rows_per_panel(self) -> int:
-        """The points of all spatial axes that V does not have: they read the same panel of V."""
-        taken = (self.roles.lanes, self.roles.columns)
-        return prod(e for k, e in enumerate(self.stage.extents[: self.stage.num_spatial]) if k not in taken)
-
     def _prefetches_planes(self) -> bool:
         """Whether S exceeds L2, and each tile reads many planes of it: 1x1 windows of stride 1, blocked channels."""
         r, st = self.roles, self.stage
@@ -428,9 +208,6 @@ class ContractionSchedule:
         outer, inner = self.s.split(loop, [None, size])
         return outer, inner
 
-    def _count(self, axis: int | None, size: int) -> int:
-        return ceil(self.stage.extents[axis] / size) if axis is not None else 1
-
     def _parts(self, column_loops: list[Handle], parts: int) -> tuple[Handle | None, list[Handle]]:
         """Split the outermost column loop into parts of which each is one task."""
         if not column_loops or parts == 1:
@@ -441,15 +218,6 @@ class ContractionSchedule:
         factors = [None, ceil(extents[0] / parts)] if first in self.s.symbolic else [parts, None]
         part, rest = self.s.split(first, factors)
         return part, [rest, *column_loops[1:]]
-
-    def _column_extents(self) -> list[int]:
-        _, columns, lanes, _ = self.size
-        r, counts = self.roles, list[int]()
-        if r.columns is not None and columns < self.stage.extents[r.columns]:
-            counts.append(self._count(r.columns, columns))
-        if lanes < self.stage.extents[r.lanes]:
-            counts.append(self._count(r.lanes, lanes))
-        return counts
 
     # --- parts of the nest ---
 
@@ -488,14 +256,6 @@ class ContractionSchedule:
         elif self.target.masked_memory and pad.num_spatial > 1 and (size := min(pad.extents[-2], PAD_ROWS)) > 1:
             tile = [self._split(loops[-2], pad.extents[-2], size)[1]]
         s.vectorize(*tile, last)
-
-
-def _zero_by_default(ranges: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    class Default(dict[int, tuple[int, int]]):
-        def __missing__(self, key: int) -> tuple[int, int]:
-            return (0, 0)
-
-    return Default(enumerate(ranges))
 
 
 def schedule_of(

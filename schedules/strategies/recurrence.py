@@ -7,8 +7,8 @@ from xdsl.ir import SSAValue
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
-from mlc.schedules.injective import schedule_pointwise, split_lanes, spread
 from mlc.schedules.registry import strategy
+from mlc.schedules.strategies.injective import schedule_pointwise, split_lanes, spread
 from mlc.targets.cost.threads import worth_threads
 from mlc.targets.target import Target
 
