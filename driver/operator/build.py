@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects import loop, sched, te
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.kernels.kernel import KernelCode, compile_kernel, kernel_passes
+from mlc.driver.memory_options import MemoryOptions
 from mlc.driver.operator.arguments import Kernel, KernelArguments
 from mlc.driver.operator.binds import bound
 from mlc.driver.operator.source import OperatorLike, operator_source
@@ -208,6 +209,8 @@ def build(
     threads: int | None = None,
     cache: bool = True,
     binds: Binds | None = None,
+    memory_planner: str = "best",
+    memory_seed: int = 0,
 ) -> Operator:
     """
     Compile one operator.
@@ -216,7 +219,8 @@ def build(
     the outputs, or inputs and outputs in the order of the call, or an `mlc.Schedule`, which is built for its own target
     unless `target` names another. `schedule` is a sched.schedule op or its text; without one a strategy chooses. Sizes
     may be open (te.var): the arrays of each call tell them. `binds` maps a placeholder or result, or its name, to a
-    te.buffer: an array that lies so is computed on in place, another one is refused.
+    te.buffer: an array that lies so is computed on in place, another one is refused. `memory_planner` places the
+    buffers inside the kernel (lowering/memory/planners.py); "hill-climb" draws with `memory_seed`.
 
     Raises UserError for anything else, for IR that does not verify, and for a schedule of another kernel.
     """
@@ -227,7 +231,9 @@ def build(
     if binds:
         kernel = bound(kernel, binds)
     context = current_context()
-    options = Options(target_text(target), level_in(context, opt_level), thread_count(threads), context=context)
+    memory = MemoryOptions(memory_planner, memory_seed)
+    level, number = level_in(context, opt_level), thread_count(threads)
+    options = Options(target_text(target), level, number, context=context, memory=memory)
     check_intrinsics(source.intrinsics)
     builder = _Build(kernel, source.schedule, source.intrinsics, options, Cache.default() if cache else None)
     return Operator(builder.name, KernelArguments(kernel), builder)

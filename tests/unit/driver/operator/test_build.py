@@ -1,9 +1,11 @@
 """`mlc.build`: one operator from mlc.te tensors, te and loop IR, with and without a schedule."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects import arith
 
 import mlc
 from mlc.driver.operator.arguments import KernelArguments
@@ -135,11 +137,36 @@ def test_wrong_calls(call: Any, message: str):
         ({"func": RELU, "schedule": 1}, "expected a sched.schedule op or its text"),
         ({"func": SCHEDULE}, "expected one te.func or loop.func"),
         ({"func": RELU, "target": "pdp11"}, "expected target to be one of"),
+        ({"func": RELU, "memory_planner": "bets"}, r"expected memory_planner to be one of best, .*did you mean 'best'"),
+        ({"func": RELU, "memory_seed": -1}, "expected memory_seed to be an integer from 0 on, but got -1"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], message: str):
     with pytest.raises(UserError, match=message):
         mlc.build(**arguments)
+
+
+def test_the_memory_planner():
+    """TVM's tokens grow a small block that is free, where greedy-by-size places the large buffer first."""
+    te = mlc.te
+    sizes = (4096, 256, 1024, 4096)
+    now = te.placeholder((4096,), name="x")
+    inputs = [now]
+    for k, n in enumerate((*sizes, 4096)):
+
+        def copied(b: Any, ins: Any, outs: Any, n: int = n, m: int = now.shape[0]) -> None:
+            b.loop(0, n, [], lambda i: b.store(b.load(ins[0], b.binary(arith.RemUIOp, i, m)), outs[0], i))
+
+        now = te.extern((n,), [now], copied, name=f"s{k}")
+    op: dict[str, Any] = {p: mlc.build([*inputs, now], memory_planner=p) for p in ("tokens", "greedy-by-size", "best")}
+    x = np.random.default_rng(0).standard_normal(4096).astype(np.float32)
+    expected = np.resize(np.resize(x, 256), 4096)
+    bytes_of: dict[str, int] = {}
+    for name, one in op.items():
+        assert np.array_equal(one(x), expected)
+        bytes_of[name] = sum(map(int, re.findall(r"mlc.(?:workspace|scratch)_bytes = (\d+)", one.text("llvm"))))
+    assert bytes_of["tokens"] > 2 * 4 * 4096  # both blocks as large as the largest buffer
+    assert bytes_of["best"] <= bytes_of["greedy-by-size"] < 1.4 * 4 * 4096
 
 
 def test_only_placeholders():
