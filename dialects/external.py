@@ -5,8 +5,9 @@ What an op calls that is not mlc's: a C function by its symbol, or a function th
              |   `c` "symbol" `[` argument,* `]` (`libraries` `[` "name",* `]`)? `status`?
 
 The dialects have signless integers: `unsigned` numbers the buffers that a registered function sees as unsigned ones.
-An argument of a C function is a scalar, `101 : i32`, or a buffer: `0 : index` is operand 0. Without arguments the
-function receives all buffers. With `status` it returns an int that is 0 for success; else its result is ignored.
+An argument of a C function is a scalar, `101 : i32`, a buffer, `0 : index` is operand 0, or a size that is known when
+the kernel runs, `#loop.size<1, i64>`: number 1 of the sizes that the op lists. Without arguments the function receives
+all buffers. With `status` it returns an int that is 0 for success; else its result is ignored.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     FloatAttr,
     IndexType,
+    IntAttr,
     IntegerAttr,
     IntegerType,
     StringAttr,
     UnitAttr,
+    i32,
     i64,
 )
-from xdsl.ir import Attribute
-from xdsl.parser import Parser
+from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
@@ -37,8 +41,35 @@ CONVENTIONS = ("c", "registered")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-Argument = IntegerAttr[IntegerType] | IntegerAttr[IndexType] | FloatAttr[AnyFloat]
-"""An argument of a C function: a scalar of its type, or with the type index the number of a buffer."""
+
+@irdl_attr_definition
+class SizeArgument(ParametrizedAttribute):
+    """An argument of a C function that is one of the sizes that its op lists: `#loop.size<1, i64>`."""
+
+    name = "loop.size"
+    number: IntAttr
+    type: IntegerType
+
+    def __init__(self, number: int, type: IntegerType):
+        super().__init__(IntAttr(number), type)
+
+    def verify(self) -> None:
+        if self.type not in (i32, i64):
+            raise VerifyException(f"expected a size of type i32 or i64, but got {self.type}")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> list[Attribute]:
+        with parser.in_angle_brackets():
+            number = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation(",")
+            return [IntAttr(number), parser.parse_type()]
+
+    def print_parameters(self, printer: Printer) -> None:
+        printer.print_string(f"<{self.number.data}, {self.type}>")
+
+
+Argument = IntegerAttr[IntegerType] | IntegerAttr[IndexType] | FloatAttr[AnyFloat] | SizeArgument
+"""An argument of a C function: a scalar of its type, with the type index the number of a buffer, or a size."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +116,13 @@ class Callee:
         """The arguments of a C function that is called on so many buffers."""
         return self.arguments or [IntegerAttr.from_index_int_value(k) for k in range(count)]
 
-    def verify(self, operands: int) -> None:
+    def verify(self, operands: int, sizes: int = 0) -> None:
         """
         Raise VerifyException unless
 
         - the convention is `c` or `registered`, and the name is an identifier (dots are allowed in a registered one);
         - arguments, libraries and status stand only on a C function;
-        - each argument is an integer or float of a machine type, or the number of an operand.
+        - each argument is an integer or float of a machine type, the number of an operand, or that of a size.
         """
         if self.convention not in CONVENTIONS:
             raise VerifyException(f"expected a callee of c or registered, but got '{self.convention}'")
@@ -106,7 +137,7 @@ class Callee:
             if not 0 <= number < operands:
                 raise VerifyException(f"expected the number of a buffer in 0..{operands - 1} as unsigned, not {number}")
         for argument in self.arguments:
-            _verify_argument(argument, operands)
+            _verify_argument(argument, operands, sizes)
 
     def print(self, printer: Printer) -> None:
         """Print it as the grammar above says."""
@@ -159,8 +190,12 @@ def _list(parser: Parser) -> Sequence[Attribute]:
     return parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_attribute)
 
 
-def _verify_argument(argument: Attribute, operands: int) -> None:
+def _verify_argument(argument: Attribute, operands: int, sizes: int) -> None:
     if isinstance(argument, FloatAttr):
+        return
+    if isinstance(argument, SizeArgument):
+        if not 0 <= argument.number.data < sizes:
+            raise VerifyException(f"expected the number of one of {sizes} sizes, but got {argument.number.data}")
         return
     if not isinstance(argument, IntegerAttr):
         raise VerifyException(f"expected an argument `1 : i32`, `1.0 : f32` or `0 : index`, but got {argument}")

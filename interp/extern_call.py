@@ -9,18 +9,18 @@ from functools import cache
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerType, MemRefType
+from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerType, MemRefType, i64
 
 from mlc.dialects import loop
-from mlc.dialects.external import Argument, Callee
+from mlc.dialects.external import Argument, Callee, SizeArgument
 from mlc.interp import values as V
 from mlc.interp.errors import InterpreterError
 from mlc.support.errors import UserError
 from mlc.support.registered.functions import call_function, get_func
 
 Array = np.ndarray[Any, Any]
-Call = Callable[[Sequence[Array], Sequence[Array]], None]
-"""Takes the buffers that are read, and those that are written."""
+Call = Callable[[Sequence[Array], Sequence[Array], Sequence[int]], None]
+"""Takes the buffers that are read, those that are written, and the sizes that the op lists."""
 
 
 def caller(op: loop.ExternCallOp) -> Call:
@@ -32,22 +32,22 @@ def caller(op: loop.ExternCallOp) -> Call:
             get_func(callee.name)
         except UserError as error:
             raise InterpreterError(f"cannot interpret a call of '{callee.name}': {error.text}", op) from error
-        return lambda inputs, outputs: _in_own_types(call_of(callee), dtypes, inputs, outputs)
+        return _in_own_types(call_of(callee), dtypes)
     function = _c_function(callee, op)
     arguments = callee.buffers(len(op.buffers))
 
-    def call(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        given = [_c_argument(a, [*inputs, *outputs]) for a in arguments]
+    def call(inputs: Sequence[Array], outputs: Sequence[Array], sizes: Sequence[int]) -> None:
+        given = [_c_argument(a, [*inputs, *outputs], sizes) for a in arguments]
         if status := function(*given):
             raise InterpreterError(f"'{callee.name}' returned {status}", op)
 
-    return lambda inputs, outputs: _in_own_types(call, dtypes, inputs, outputs)
+    return _in_own_types(call, dtypes)
 
 
 def call_of(callee: Callee) -> Call:
     """A call of the registered function, looked up when it is called; it sees the sign of integers."""
 
-    def call(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    def call(inputs: Sequence[Array], outputs: Sequence[Array], sizes: Sequence[int] = ()) -> None:
         buffers = [*inputs, *outputs]
         for k in callee.unsigned:
             buffers[k] = buffers[k].view(f"u{buffers[k].dtype.name}")
@@ -56,14 +56,18 @@ def call_of(callee: Callee) -> Call:
     return call
 
 
-def _in_own_types(call: Call, dtypes: Sequence[Any], inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    """Call on arrays of the buffers' own types, which differ where the arithmetic is wider."""
-    buffers = [*inputs, *outputs]
-    own = [np.asarray(a.astype(t, copy=False), order="C") for a, t in zip(buffers, dtypes, strict=True)]
-    call(own[: len(inputs)], own[len(inputs) :])
-    for buffer, array in zip(outputs, own[len(inputs) :], strict=True):
-        if array is not buffer:
-            buffer[...] = array
+def _in_own_types(call: Call, dtypes: Sequence[Any]) -> Call:
+    """The call on arrays of the buffers' own types, which differ where the arithmetic is wider."""
+
+    def converted(inputs: Sequence[Array], outputs: Sequence[Array], sizes: Sequence[int]) -> None:
+        buffers = [*inputs, *outputs]
+        own = [np.asarray(a.astype(t, copy=False), order="C") for a, t in zip(buffers, dtypes, strict=True)]
+        call(own[: len(inputs)], own[len(inputs) :], sizes)
+        for buffer, array in zip(outputs, own[len(inputs) :], strict=True):
+            if array is not buffer:
+                buffer[...] = array
+
+    return converted
 
 
 @cache
@@ -89,7 +93,9 @@ def _c_function(callee: Callee, op: loop.ExternCallOp) -> Callable[..., int]:
     raise InterpreterError(f"cannot interpret a call of the C function '{callee.name}': it is not found {where}", op)
 
 
-def _c_argument(argument: Argument, buffers: Sequence[Array]) -> Any:
+def _c_argument(argument: Argument, buffers: Sequence[Array], sizes: Sequence[int]) -> Any:
+    if isinstance(argument, SizeArgument):
+        return (ctypes.c_int64 if argument.type == i64 else ctypes.c_int32)(int(sizes[argument.number.data]))
     if isinstance(argument, FloatAttr):
         value, kind = argument.value.data, argument.type.bitwidth
         return (ctypes.c_double if kind == 64 else ctypes.c_float)(value)

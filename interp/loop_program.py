@@ -371,7 +371,9 @@ def _select(e: PythonEmitter, op: Operation) -> str:
 def _extern_call(e: PythonEmitter, op: loop.ExternCallOp) -> None:
     names = [e.name(v) for v in op.buffers]
     first = len(names) - op.num_outputs
-    e.line(f"{e.constant(caller(op), 'call')}([{', '.join(names[:first])}], [{', '.join(names[first:])}])")
+    sizes = ", ".join(e.text(n, op.symbols) for n in op.sizes)
+    given = f"[{', '.join(names[:first])}], [{', '.join(names[first:])}], [{sizes}]"
+    e.line(f"{e.constant(caller(op), 'call')}({given})")
 
 
 def _intrinsic(e: PythonEmitter, op: loop.CallIntrinsicOp) -> None:

@@ -77,7 +77,7 @@ def _results(op: Operation, tensors: dict[SSAValue, Any], arithmetic: Arithmetic
     if isinstance(op, te.ScanOp):
         return _scan(op, tensors, arithmetic)
     if isinstance(op, ExternOp):
-        return run_extern(op, [tensors[v] for v in op.inputs], arithmetic)
+        return run_extern(op, [tensors[v] for v in op.inputs], [tensors[s] for s in op.symbols], arithmetic)
     if isinstance(op, te.TableOp):
         return [_table(op, arithmetic)]
     raise InterpreterError(f"the te interpreter has no meaning for {op.name}")

@@ -15,6 +15,7 @@ from mlc.dialects import te
 from mlc.dialects.constants import integers, items
 from mlc.dialects.index import TYPICAL, Div, Index, IndexMapAttr, axis_range, const, dim
 from mlc.dialects.loop import word_factors
+from mlc.dialects.te_extern import ExternOp
 from mlc.targets.cost.thresholds import LEAST_LANES
 
 
@@ -266,6 +267,8 @@ def shape_of(tensor: SSAValue) -> tuple[int, ...]:
         return tuple(t.get_shape())
     if isinstance(stage := tensor.owner, te.ComputeOp):
         return representative(stage, stage.extents.data[: stage.num_spatial], stage.symbols)
+    if isinstance(extern := tensor.owner, ExternOp):
+        return representative(extern, extern.shape_of(tensor), extern.symbols)
     scan = tensor.owner if isinstance(tensor.owner, te.ScanOp) else tensor.owner.parent_op()
     if isinstance(scan, te.ScanOp) and isinstance(tensor, OpResult | BlockArgument):
         return shape_of(scan.yield_op.values[tensor.index])

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 
-from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, IndexType, StringAttr, TensorType
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue
 
 from mlc.dialects import sched, te
-from mlc.dialects.attributes import SCHEDULE_STRATEGY
+from mlc.dialects.attributes import KERNEL_LEAST, KERNEL_SIZES, KERNEL_TYPICAL, SCHEDULE_STRATEGY
+from mlc.dialects.constants import items
+from mlc.dialects.index import Index, IndexMapAttr, const, dim
 from mlc.dialects.te_extern import ExternOp
 
 
@@ -31,7 +33,10 @@ def _kernel(func: te.FuncOp, stages: Sequence[te.ComputeOp]) -> te.FuncOp:
     own: set[Operation] = set(stages)
     inside = {op for stage in stages for op in stage.walk()}
     made = {r for stage in stages for r in stage.results}
-    taken = dict.fromkeys(v for op in inside for v in op.operands if v.owner is func.body.block or _from(v, func, own))
+    read = dict.fromkeys(v for op in inside for v in op.operands if v.owner is func.body.block or _from(v, func, own))
+    symbols = [a for a in func.args if isinstance(a.type, IndexType)]
+    tensors = [v for v in read if not isinstance(v.type, IndexType)]
+    taken = [*tensors, *symbols]
     block = Block(arg_types=[v.type for v in taken])
     mapping: dict[SSAValue, SSAValue] = dict(zip(taken, block.args, strict=True))
     for stage in stages:
@@ -40,7 +45,29 @@ def _kernel(func: te.FuncOp, stages: Sequence[te.ComputeOp]) -> te.FuncOp:
     assert set(results) <= made
     block.add_op(te.ReturnOp.create(operands=[mapping[r] for r in results]))
     types = [v.type for v in block.args], [r.type for r in results]
-    return te.FuncOp.make(func.sym_name.data, *types, Region(block))
+    kernel = te.FuncOp.make(func.sym_name.data, *types, Region(block))
+    if symbols:
+        kernel.attributes |= {n: a for n in (KERNEL_TYPICAL, KERNEL_LEAST) if (a := func.attributes.get(n)) is not None}
+        rows = [IndexMapAttr.get(_sizes(func, v, symbols)) for v in (*tensors, *results)]
+        kernel.attributes[KERNEL_SIZES] = ArrayAttr(rows)
+    return kernel
+
+
+def _sizes(func: te.FuncOp, value: SSAValue, symbols: Sequence[SSAValue]) -> list[Index]:
+    """The shape of a tensor of a kernel, over the kernel's symbols."""
+    t, owner = value.type, value.owner
+    assert isinstance(t, TensorType)
+    if t.has_static_shape():
+        return [const(n) for n in t.get_shape()]
+    if isinstance(value, BlockArgument) and owner is func.body.block:
+        row = items(func.attributes[KERNEL_SIZES])[value.index]
+        assert isinstance(row, IndexMapAttr)
+        return list(row.data)
+    if isinstance(owner, te.ScanOp) and isinstance(value, OpResult):
+        return _sizes(func, owner.yield_op.values[value.index], symbols)
+    assert isinstance(owner, te.ComputeOp | ExternOp)
+    shape = owner.shape_of(value) if isinstance(owner, ExternOp) else owner.extents.data[: owner.num_spatial]
+    return [e.substitute({k: dim(symbols.index(s)) for k, s in enumerate(owner.symbols)}) for e in shape]
 
 
 def _from(value: SSAValue, func: te.FuncOp, own: set[Operation]) -> bool:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from xdsl.dialects.builtin import Float32Type, FloatAttr, IndexType, IntegerType, MemRefType
+from xdsl.dialects.builtin import Float32Type, FloatAttr, IndexType, IntegerAttr, IntegerType, MemRefType
 
 from mlc.codegen.c.printer import CPrinter
 from mlc.dialects import loop
-from mlc.dialects.external import Argument
+from mlc.dialects.external import Argument, SizeArgument
 from mlc.support.abi import call_symbol, tensor_type
-from mlc.support.errors import fail
 
 _TENSOR = """\
 #ifndef MLC_TENSOR_DECLARED
@@ -47,7 +46,7 @@ def _prototype(op: loop.ExternCallOp) -> str:
 def _type(argument: Argument) -> str:
     if isinstance(argument, FloatAttr):
         return "float" if isinstance(argument.type, Float32Type) else "double"
-    if isinstance(argument.type, IndexType):
+    if isinstance(argument, IntegerAttr) and isinstance(argument.type, IndexType):
         return "void *"
     assert isinstance(argument.type, IntegerType)
     return "int64_t" if argument.type.width.data == 64 else "int"
@@ -61,7 +60,7 @@ def print_call(p: CPrinter, op: loop.ExternCallOp) -> None:
         given = f"rt, {_tensors(p, op, names)}, {len(names) - op.num_outputs}, {op.num_outputs}"
         text = f"{call_symbol(callee.name)}({given})"
     else:
-        text = f"{callee.name}({', '.join(_given(a, names) for a in callee.buffers(len(names)))})"
+        text = f"{callee.name}({', '.join(_given(p, op, a, names) for a in callee.buffers(len(names)))})"
     if callee.convention == "c" and not callee.status:
         p.line(f"{text};")
         return
@@ -70,7 +69,9 @@ def print_call(p: CPrinter, op: loop.ExternCallOp) -> None:
     p.line(f"if ({status}) return {status};")
 
 
-def _given(argument: Argument, names: list[str]) -> str:
+def _given(p: CPrinter, op: loop.ExternCallOp, argument: Argument, names: list[str]) -> str:
+    if isinstance(argument, SizeArgument):
+        return f"({_type(argument)})({p.text(op.sizes[argument.number.data], op.symbols)})"
     if isinstance(argument, FloatAttr):
         text = repr(float(argument.value.data))
         return f"{text}f" if isinstance(argument.type, Float32Type) else text
@@ -81,12 +82,10 @@ def _given(argument: Argument, names: list[str]) -> str:
 def _tensors(p: CPrinter, op: loop.ExternCallOp, names: list[str]) -> str:
     """The name of an array of the buffers' tensors."""
     rows: list[str] = []
-    for k, (v, name) in enumerate(zip(op.buffers, names, strict=True)):
+    for k, (v, name, sizes) in enumerate(zip(op.buffers, names, op.shapes(), strict=True)):
         t = cast("MemRefType[Any]", v.type)
-        if not t.has_static_shape():
-            fail(op, f"expected buffers of static sizes, but got {t}")
         shape = p.new("shape")
-        p.line(f"const int64_t {shape}[] = {{{', '.join(map(str, t.get_shape())) or '0'}}};")
+        p.line(f"const int64_t {shape}[] = {{{', '.join(p.text(n, op.symbols) for n in sizes) or '0'}}};")
         code, bits = tensor_type(str(t.element_type), k in op.called.unsigned)
         rows.append(f"{{{name}, 1, 0, {t.get_num_dims()}, {code}, {bits}, 1, {shape}, 0, 0}}")
     tensors = p.new("tensors")

@@ -25,6 +25,7 @@ axis that does not occur has size 1 in the value ("broadcast"). Operands of a ke
 from xdsl.ir import Dialect
 
 from mlc.dialects.access import i64_array
+from mlc.dialects.external import SizeArgument
 from mlc.dialects.loop.access import (
     SCOPES,
     AccessOp,
@@ -126,5 +127,5 @@ Loop = Dialect(
         SelectOp,
         CastOp,
     ],
-    [],
+    [SizeArgument],
 )

@@ -19,13 +19,16 @@ from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects import loop
-from mlc.dialects.external import Argument, Callee
-from mlc.dialects.graph.dims import Dim, DimExpr
-from mlc.dialects.graph.types import DTypeLike, element_type
+from mlc.dialects.external import Argument, Callee, SizeArgument
+from mlc.dialects.graph.dims import Dim, DimExpr, basis
+from mlc.dialects.graph.types import DTypeLike, Shape, element_type
+from mlc.dialects.index import Index
+from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder import builder
 from mlc.dialects.te_builder.builder import Tensor
+from mlc.dialects.te_builder.indices import StageBuilder
 from mlc.dialects.te_builder.loop_body import LoopBodyBuilder
-from mlc.dialects.te_extern import ExternOp, empty_body
+from mlc.dialects.te_extern import ExternOp, buffer_types, empty_body
 from mlc.support.errors import UserError
 
 LoopBody = Callable[[LoopBodyBuilder, Sequence[SSAValue], Sequence[SSAValue]], object]
@@ -37,6 +40,14 @@ class Output:
     """An output of te.extern, as an argument of a C function."""
 
     index: int
+
+
+@dataclass(frozen=True)
+class CSize:
+    """A size that is known when the kernel runs, as an argument of a C function of a type: i32 or i64."""
+
+    size: DimExpr
+    type: IntegerType
 
 
 @dataclass(frozen=True)
@@ -52,6 +63,27 @@ def output(index: int = 0) -> Output:
     return Output(index)
 
 
+def c_size(size: Dim, dtype: str = "int64") -> CSize | np.generic[Any]:
+    """
+    A size, or arithmetic of sizes, as an argument of te.c_call of the type int32 or int64; a plain `n` there is an int.
+
+    Raises UserError where the declared ranges of its te.var allow values that the type cannot hold.
+    """
+    if dtype not in ("int32", "int64"):
+        raise UserError(f"expected a size of dtype int32 or int64, but got {dtype!r}")
+    if isinstance(size, int):
+        return np.dtype(dtype).type(size)
+    if not isinstance(size, DimExpr):  # pyright: ignore[reportUnnecessaryIsInstance] - from users
+        raise UserError(f"expected a te.var, arithmetic of them or an int as size, but got {size!r:.60}")
+    low, high = size.bounds()
+    if dtype == "int32" and not -(2**31) <= low <= high < 2**31:
+        raise UserError(
+            f"expected a size that C's int holds, but {size} has no such bound; give its te.var an upper one, "
+            "or pass te.c_size(size) for an int64_t"
+        )
+    return CSize(size, i32 if dtype == "int32" else i64)
+
+
 def call(name: str) -> FunctionCall:
     """A call of the function that is registered by this name, `fn(*inputs, *outputs)` (mlc.register_func)."""
     return FunctionCall(_checked(Callee("registered", name)))
@@ -61,9 +93,10 @@ def c_call(symbol: str, *arguments: object, libraries: Sequence[str] = (), statu
     """
     A call of a C function by its symbol, linked with `libraries` (`"openblas"`, or the path of a library).
 
-    An argument is a tensor among the inputs, `te.output(k)`, or a number: int (C's int), float (double), or a numpy
-    scalar of another type (np.float32(1), np.int64(8)); without arguments the function gets pointers to all inputs,
-    then to all outputs. With `status` the function returns an int, and one other than 0 stops the program.
+    An argument is a tensor among the inputs, `te.output(k)`, a number, or a size: int and te.var are C's int, float
+    is double, a numpy scalar what its type says (np.float32(1), np.int64(8)), te.c_size(n) int64_t. Without arguments
+    the function gets pointers to all inputs, then to all outputs. With `status` the function returns an int, and one
+    other than 0 stops the program.
     """
     if isinstance(libraries, str):
         raise UserError(f'expected libraries as a list of names, but got "{libraries}"')
@@ -90,26 +123,46 @@ def extern(
 
     `shapes` is one shape, or a list of shapes; the result is a Tensor for one shape, else a tuple of them. Their dtype
     is that of the inputs unless `dtype` (one, or one for each shape) says another. `body` is a te.c_call, a te.call, or
-    a function `body(b, inputs, outputs)` that writes loops on the buffers with a builder. Sizes are static.
+    a function `body(b, inputs, outputs)` that writes loops on the buffers with a builder. Sizes may be open (te.var).
     """
     listed = list(shapes)
     several = bool(listed) and all(isinstance(s, list | tuple) for s in listed)
     wanted = cast("list[Sequence[Dim]]", listed if several else [listed])
-    sizes = [_static(shape) for shape in wanted]
+    shaped = [builder.placeholder(shape).shape for shape in wanted]  # which checks them
     values = [_input(t) for t in inputs]
-    elements = [builder.signless(e) for e in _elements(dtype, inputs, len(sizes))]
-    types = [builder.te_type(e, shape) for (e, _), shape in zip(elements, sizes, strict=True)]
+    elements = [builder.signless(e) for e in _elements(dtype, inputs, len(shaped))]
+    types = [builder.te_type(e, shape) for (e, _), shape in zip(elements, shaped, strict=True)]
     signs = [t.unsigned for t in inputs] + [unsigned for _, unsigned in elements]
-    op = _made(name, inputs, values, types, body, [k for k, unsigned in enumerate(signs) if unsigned])
+    sizes = _Sizes([n for shape in (*(t.shape for t in inputs), *shaped) for n in shape if isinstance(n, DimExpr)])
+    op = _made(name, inputs, values, types, body, shaped, [k for k, unsigned in enumerate(signs) if unsigned], sizes)
     for result in op.results:
         result.name_hint = name
     if (kernel := builder.current_kernel()) is not None:
         kernel.place(op)
     made = [
-        Tensor(r, tuple(shape), e, unsigned, name)
-        for r, shape, (e, unsigned) in zip(op.results, sizes, elements, strict=True)
+        Tensor(r, shape, e, unsigned, name)
+        for r, shape, (e, unsigned) in zip(op.results, shaped, elements, strict=True)
     ]
     return tuple(made) if len(made) > 1 else made[0]
+
+
+@dataclass
+class _Sizes:
+    """The sizes of a stage: those of the `?` of its tensors, then those that its function gets besides."""
+
+    listed: list[DimExpr]
+
+    def number(self, size: DimExpr) -> int:
+        """The number of a size, which is appended if it is missing."""
+        if size not in self.listed:
+            self.listed.append(size)
+        return self.listed.index(size)
+
+    def exprs(self) -> tuple[list[Index], list[SSAValue]]:
+        """As expressions over values that stand for the symbols."""
+        kernel = builder.current_kernel()
+        stage = StageBuilder([], [], (), kernel.symbols if kernel is not None else None)
+        return [stage.index(size) for size in self.listed], stage.values
 
 
 def _made(
@@ -118,32 +171,38 @@ def _made(
     values: Sequence[SSAValue],
     types: Sequence[Attribute],
     body: object,
+    shapes: Sequence[Shape],
     unsigned: Sequence[int],
+    sizes: _Sizes,
 ) -> ExternOp:
     if isinstance(body, FunctionCall):
-        arguments = tuple(_argument(a, inputs, len(types)) for a in body.arguments)
+        arguments = tuple(_argument(a, inputs, len(types), sizes) for a in body.arguments)
         signs = tuple(unsigned) if body.callee.convention == "registered" else ()
-        return ExternOp.make(name, values, types, replace(body.callee, arguments=arguments, unsigned=signs))
+        callee = replace(body.callee, arguments=arguments, unsigned=signs)
+        return ExternOp.make(name, values, types, callee, None, *sizes.exprs())
     if not callable(body):
         raise UserError(f"expected a te.c_call, a te.call or a function as the body of te.extern, but got {body!r:.60}")
-    return ExternOp.make(name, values, types, None, _traced(cast(LoopBody, body), values, types))
+    for symbol in basis(sizes.listed):
+        sizes.number(symbol)
+    region = _traced(cast(LoopBody, body), [*(t.shape for t in inputs), *shapes], values, types, sizes)
+    return ExternOp.make(name, values, types, None, region, *sizes.exprs())
 
 
-def _traced(body: LoopBody, values: Sequence[SSAValue], types: Sequence[Attribute]) -> Region:
+def _traced(
+    body: LoopBody,
+    shapes: Sequence[Sequence[Dim]],
+    values: Sequence[SSAValue],
+    types: Sequence[Attribute],
+    sizes: _Sizes,
+) -> Region:
     """The loops that a Python function writes."""
-    draft = ExternOp.make("draft", values, types, Callee("registered", "draft"))
-    region, block = empty_body(draft.buffer_types())
-    draft.erase()
-    body(LoopBodyBuilder(block, {}), block.args[: len(values)], block.args[len(values) :])
+    region, block = empty_body([*buffer_types([*(v.type for v in values), *types]), *[INDEX] * len(sizes.listed)])
+    first, end = len(values), len(shapes)
+    symbols = dict(zip(sizes.listed, block.args[end:], strict=True))
+    builder = LoopBodyBuilder(block, symbols, dict(zip(block.args, shapes, strict=False)))
+    body(builder, block.args[:first], block.args[first:end])
     block.add_op(loop.YieldOp.create())
     return region
-
-
-def _static(shape: Sequence[Dim]) -> list[int]:
-    sizes = list(builder.placeholder(shape).shape)  # which checks them
-    if any(isinstance(n, DimExpr) for n in sizes):
-        raise UserError(f"expected static sizes of te.extern, but got {sizes}")
-    return cast("list[int]", sizes)
 
 
 def _input(tensor: object) -> SSAValue:
@@ -151,7 +210,6 @@ def _input(tensor: object) -> SSAValue:
         raise UserError(f"expected the inputs of te.extern to be a list of tensors, but got {tensor!r:.60}")
     if tensor.value is None:
         raise UserError("expected a placeholder or a stage as input of te.extern, but got te.full")
-    _static(tensor.shape)
     return tensor.value
 
 
@@ -175,8 +233,12 @@ def _elements(
     return [element_type(f"uint{element.width.data}")] * count
 
 
-def _argument(value: object, inputs: Sequence[Tensor], outputs: int) -> Argument:
-    """An argument of a C function as an attribute."""
+def _argument(value: object, inputs: Sequence[Tensor], outputs: int, sizes: _Sizes) -> Argument:
+    """An argument of a C function as an attribute; a size goes into the stage's list."""
+    if isinstance(value, DimExpr):
+        value = c_size(value, "int32")
+    if isinstance(value, CSize):
+        return SizeArgument(sizes.number(value.size), value.type)
     if isinstance(value, Tensor):
         at = next((k for k, t in enumerate(inputs) if t.value is value.value), None)
         if at is None:
@@ -192,7 +254,7 @@ def _argument(value: object, inputs: Sequence[Tensor], outputs: int) -> Argument
         return FloatAttr(value, f64)
     if isinstance(value, int) and -(2**31) <= value < 2**31:
         return IntegerAttr(int(value), i32)
-    raise UserError(f"expected a tensor, te.output or a number as argument of te.c_call, but got {value!r:.60}")
+    raise UserError(f"expected a tensor, te.output, a number or a size as argument of te.c_call, but got {value!r:.60}")
 
 
 def _numpy_argument(value: np.generic[Any]) -> Argument:

@@ -50,11 +50,21 @@ Body = (
 
 
 class LoopBodyBuilder:
-    """Appends ops to a block of a loop.func; numbers are i64, conditions i1, `symbols` the kernel's size arguments."""
+    """
+    Appends ops to a block of a loop.func; numbers are i64, conditions i1.
 
-    def __init__(self, block: Block, symbols: Mapping[DimExpr, SSAValue]) -> None:
+    `symbols` are the kernel's size arguments, `shapes` the shapes of its buffers of open sizes.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        symbols: Mapping[DimExpr, SSAValue],
+        shapes: Mapping[SSAValue, Sequence[Dim]] | None = None,
+    ) -> None:
         self.root = self.block = block
         self.symbols = dict(symbols)
+        self.shapes = dict(shapes or {})
 
     def add(self, op: Operation) -> Any:
         """Append an op and return its first result."""
@@ -92,7 +102,9 @@ class LoopBodyBuilder:
 
     def call(self, callee: Callee, inputs: Sequence[SSAValue], outputs: Sequence[SSAValue]) -> None:
         """Call a function that is not mlc's on whole buffers."""
-        self.add(loop.ExternCallOp.make(callee, inputs, outputs))
+        shapes = [self.shapes.get(v, ()) for v in (*inputs, *outputs)]
+        sizes, symbols = self._exprs([n for shape in shapes for n in shape if isinstance(n, DimExpr)])
+        self.add(loop.ExternCallOp.make(callee, inputs, outputs, sizes, symbols))
 
     def plus(self, a: Number, b: Number) -> SSAValue:
         """`a + b` of integers."""
@@ -197,7 +209,9 @@ class LoopBodyBuilder:
         shape = [size] if isinstance(size, int | DimExpr) else list(size)
         open_sizes, operands = self._exprs([n for n in shape if isinstance(n, DimExpr)])
         type_ = MemRefType(element, [n if isinstance(n, int) else DYNAMIC_INDEX for n in shape])
-        return self.add(loop.AllocOp.make(type_, scope, sizes=open_sizes, operands=operands))
+        made = self.add(loop.AllocOp.make(type_, scope, sizes=open_sizes, operands=operands))
+        self.shapes[made] = shape
+        return made
 
     def load(self, buffer: SSAValue | Fill, *indices: Number) -> SSAValue:
         """Load one element."""

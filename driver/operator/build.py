@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop, sched, te
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.kernels.kernel import KernelCode, compile_kernel, kernel_passes
+from mlc.driver.memory_options import MemoryOptions
 from mlc.driver.operator.arguments import Kernel, KernelArguments
 from mlc.driver.operator.binds import bound
 from mlc.driver.operator.source import OperatorLike, operator_source
@@ -72,6 +74,7 @@ class Operator:
         self._states = StatePool(partial(CallState, self._code, self.threads, *sizes, self._functions))
         self._shapes = [spec.shape for spec in (*self.inputs, *self.outputs)]
         self._dtypes = arguments.dtypes
+        self._results = self._shapes[len(self.inputs) :], self._dtypes[len(self.inputs) :]
 
     def __call__(self, *inputs: ArrayLike, out: Out | None = None) -> Array | tuple[Array, ...]:
         """
@@ -80,11 +83,8 @@ class Operator:
         Raises ValueError for a wrong number of arrays and for a wrong shape or dtype.
         """
         self._functions.check(f"'{self.name}'")
-        given: Any = (*inputs, out)
-        ready = len(given) == len(self._shapes) and all(map(is_ready, given, self._dtypes, self._shapes))
-        arrays: Sequence[Array] = given
-        sizes: Sequence[int] = ()
-        if not (ready and self._arguments.is_static):
+        arrays, sizes = self._ready(inputs, out), ()
+        if arrays is None:
             arrays, sizes = self._arguments.bind(inputs, out, self.name)
         state = self._states.take()
         try:
@@ -103,6 +103,16 @@ class Operator:
         if out is not None:  # return what was given, which may be no numpy array
             results = out if isinstance(out, list | tuple) else [out]
         return results[0] if len(self.outputs) == 1 else tuple(results)
+
+    def _ready(self, inputs: tuple[ArrayLike, ...], out: Out | None) -> Sequence[Array] | None:
+        """The arrays of a call that need neither checks nor conversions, with new ones for the outputs; else None."""
+        if out is not None:
+            inputs = (*inputs, out)
+        fits = len(inputs) == len(self._shapes) - (len(self.outputs) if out is None else 0)
+        if not (fits and self._arguments.is_static and all(map(is_ready, inputs, self._dtypes, self._shapes))):
+            return None
+        arrays: Any = inputs
+        return arrays if out is not None else [*arrays, *map(np.empty, *self._results)]
 
     def _reserve(self, state: CallState, sizes: Sequence[int]) -> None:
         """A workspace that is large enough for buffers of these sizes."""
@@ -199,6 +209,8 @@ def build(
     threads: int | None = None,
     cache: bool = True,
     binds: Binds | None = None,
+    memory_planner: str = "best",
+    memory_seed: int = 0,
 ) -> Operator:
     """
     Compile one operator.
@@ -207,7 +219,8 @@ def build(
     the outputs, or inputs and outputs in the order of the call, or an `mlc.Schedule`, which is built for its own target
     unless `target` names another. `schedule` is a sched.schedule op or its text; without one a strategy chooses. Sizes
     may be open (te.var): the arrays of each call tell them. `binds` maps a placeholder or result, or its name, to a
-    te.buffer: an array that lies so is computed on in place, another one is refused.
+    te.buffer: an array that lies so is computed on in place, another one is refused. `memory_planner` places the
+    buffers inside the kernel (lowering/memory/planners.py); "hill-climb" draws with `memory_seed`.
 
     Raises UserError for anything else, for IR that does not verify, and for a schedule of another kernel.
     """
@@ -218,7 +231,9 @@ def build(
     if binds:
         kernel = bound(kernel, binds)
     context = current_context()
-    options = Options(target_text(target), level_in(context, opt_level), thread_count(threads), context=context)
+    memory = MemoryOptions(memory_planner, memory_seed)
+    level, number = level_in(context, opt_level), thread_count(threads)
+    options = Options(target_text(target), level, number, context=context, memory=memory)
     check_intrinsics(source.intrinsics)
     builder = _Build(kernel, source.schedule, source.intrinsics, options, Cache.default() if cache else None)
     return Operator(builder.name, KernelArguments(kernel), builder)

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from xdsl.dialects.builtin import IndexType, ModuleOp
-from xdsl.ir import BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from mlc.dialects import loop, sched, te
 from mlc.driver.operator.arguments import Kernel
 from mlc.frontends.te.schedule import Schedule
+from mlc.frontends.te.tensors import func_of_tensors
 from mlc.passes.loop.directives.intrinsics import used_intrinsics
 from mlc.support.errors import UserError
 
@@ -71,7 +72,7 @@ def _kernel_of(
         return kernels[0], schedules[0] if schedules else None
     if isinstance(func, te.FuncOp | loop.FuncOp):
         return func, None
-    return _from_tensors(func), None
+    return func_of_tensors(func), None
 
 
 def _parsed(text: str) -> ModuleOp:
@@ -90,40 +91,3 @@ def _schedule_of(schedule: sched.ScheduleOp | str) -> sched.ScheduleOp:
     if not isinstance(schedule, sched.ScheduleOp):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected a sched.schedule op or its text as schedule, but got {type(schedule).__name__}")
     return schedule
-
-
-def _from_tensors(tensors: Tensor | Sequence[Tensor]) -> te.FuncOp:
-    """The kernel of mlc.te tensors; unlisted placeholders follow in the order in which they are read."""
-    from mlc.dialects.te_builder.builder import Tensor
-    from mlc.dialects.te_builder.builder import func as te_func
-
-    several = list(tensors) if isinstance(tensors, tuple | list) else [tensors]
-    given = [t for t in several if isinstance(t, Tensor) and t.value is not None]
-    if not given or len(given) < len(several):
-        raise UserError(f"expected a te.func, loop.func, IR text or mlc.te tensors, but got {tensors!r:.80}")
-    outputs = [t for t in given if not isinstance(t.value, BlockArgument)]
-    inputs: dict[SSAValue, Tensor] = {t.value: t for t in given if isinstance(t.value, BlockArgument)}
-    seen: set[SSAValue] = set()
-    for tensor in outputs:
-        if tensor.value is not None:
-            _collect(tensor.value, inputs, seen)
-    if not outputs:
-        raise UserError("expected at least one computed tensor among the mlc.te tensors, but got only placeholders")
-    return te_func(outputs[-1].name or "operator", list(inputs.values()), outputs)
-
-
-def _collect(value: SSAValue, inputs: dict[SSAValue, Tensor], seen: set[SSAValue]) -> None:
-    """Add the placeholders that a tensor is computed from."""
-    from mlc.dialects.te_builder.builder import tensor_of
-    from mlc.dialects.te_builder.kernels import dependences
-
-    if value in seen:
-        return
-    seen.add(value)
-    if isinstance(value, BlockArgument):
-        inputs.setdefault(value, tensor_of(value))
-        return
-    assert isinstance(value.owner, Operation)
-    for used in dependences(value.owner):
-        if not isinstance(used.type, IndexType):
-            _collect(used, inputs, seen)

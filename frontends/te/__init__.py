@@ -12,6 +12,7 @@ from types import ModuleType as _ModuleType
 
 from mlc.dialects.te_builder.api import *  # noqa: F403 - the one list of the names that need no numpy
 from mlc.dialects.te_builder.extern import c_call as c_call
+from mlc.dialects.te_builder.extern import c_size as c_size
 from mlc.dialects.te_builder.extern import call as call
 from mlc.dialects.te_builder.extern import extern as extern
 from mlc.dialects.te_builder.extern import output as output

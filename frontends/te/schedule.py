@@ -26,9 +26,11 @@ from xdsl.irdl import IRDLOperation
 
 from mlc.dialects import loop, sched, te
 from mlc.dialects.syntax.source import parse_placed
+from mlc.dialects.te_builder.tensors import Tensor
 from mlc.frontends.te.schedule_handles import ScheduleBlock, ScheduleHandle, ScheduleKnob, ScheduleLoop, describe
 from mlc.frontends.te.schedule_methods import directive_ops, layout, make_op, shown_signature
 from mlc.frontends.te.schedule_names import name_results
+from mlc.frontends.te.tensors import func_of_tensors
 from mlc.lowering.te_to_loop.convert import convert_func
 from mlc.passes.loop.apply_schedule import finish
 from mlc.passes.loop.directives import DIRECTIVES, FINDING
@@ -42,6 +44,8 @@ from mlc.support.errors import UserError, located
 from mlc.targets.target import Target, TargetLike
 
 Operator: TypeAlias = "te.FuncOp | loop.FuncOp"
+Scheduled: TypeAlias = "Operator | str | Tensor | Sequence[Tensor]"
+"""What a schedule is made of: an op, IR text, or tensors of mlc.te."""
 _CLASSES: dict[type[Attribute], type[ScheduleHandle]] = {
     sched.BlockType: ScheduleBlock,
     sched.LoopType: ScheduleLoop,
@@ -55,17 +59,18 @@ class Schedule:
     """
     A live schedule of one operator.
 
-    `func` is a te.func or loop.func op, or IR text of one, in which a sched.schedule may stand beside it.
+    `func` is a te.func or loop.func op, IR text of one, in which a sched.schedule may stand beside it, or `mlc.te`
+    tensors: the outputs, or inputs and outputs in the order of the call.
 
-    `s["C"]` is a block, `s.loops(block)` its loops; each directive of the sched dialect is a method: `s.split(j,
-    [None, 32])`, `s.vectorize(ji)` (docs/schedules.md lists them). What a method gives takes the `names=` that one
-    gives it. `target` is a name of `mlc.compile`'s.
+    `s["C"]`, or `s[C]` of a tensor, is a block, `s.loops(block)` its loops; each directive of the sched dialect is a
+    method: `s.split(j, [None, 32])`, `s.vectorize(ji)` (docs/schedules.md lists them). What a method gives takes the
+    `names=` that one gives it. `target` is a name of `mlc.compile`'s.
 
     Raises UserError, at the line of the call, for a directive that is illegal or that the target cannot do: it names
     the directive, the loop and the dependence, and leaves the schedule and the loops as they were.
     """
 
-    def __init__(self, func: Operator | str, target: TargetLike = "native", *, name: str = "<schedule>") -> None:
+    def __init__(self, func: Scheduled, target: TargetLike = "native", *, name: str = "<schedule>") -> None:
         self._target = Target.parse(target)
         self.target = str(self._target)
         self.func, given, declared = _operator_of(func, name)
@@ -80,8 +85,10 @@ class Schedule:
 
     # --- finding ------------------------------------------------------------------------------------------------
 
-    def __getitem__(self, name: str) -> ScheduleBlock:
-        """The block of this name: that of a stage, or one that a directive made."""
+    def __getitem__(self, name: str | Tensor) -> ScheduleBlock:
+        """The block of this name, or of this tensor: that of a stage, or one that a directive made."""
+        if isinstance(name, Tensor):
+            name = self._stage_of(name)
         block = self._kernel.blocks.get(name)
         known = self._handle_on(block) if block is not None else None
         if known is not None:
@@ -273,6 +280,13 @@ class Schedule:
 
     # --- inside -------------------------------------------------------------------------------------------------
 
+    def _stage_of(self, tensor: Tensor) -> str:
+        """The name of a tensor's block; UserError where stages of one name have got numbers."""
+        if f"{tensor.name}_1" in self._kernel.blocks:
+            with at_users_line():
+                raise UserError(f"expected a tensor with a name of its own, but several are called '{tensor.name}'")
+        return tensor.name
+
     def _replay(self, given: sched.ScheduleOp) -> None:
         """Append and apply the ops of a schedule; parallel loops are checked when all are applied."""
         self._op.attributes |= given.attributes
@@ -335,13 +349,13 @@ class Schedule:
 Parts: TypeAlias = "tuple[Operator, sched.ScheduleOp | None, list[sched.IntrinsicOp]]"
 
 
-def _operator_of(func: Operator | str, name: str) -> Parts:
+def _operator_of(func: Scheduled, name: str) -> Parts:
     """The operator, and the schedule and the intrinsics beside it in a text."""
     if isinstance(func, str):
         return _parsed(func, name)
-    if not isinstance(func, te.FuncOp | loop.FuncOp):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
-        raise UserError(f"expected a te.func, a loop.func or IR text of one, but got {func!r:.80}; use te.func")
-    return func.clone(), None, []
+    if isinstance(func, te.FuncOp | loop.FuncOp):
+        return func.clone(), None, []
+    return func_of_tensors(func), None, []
 
 
 def _parsed(text: str, name: str) -> Parts:

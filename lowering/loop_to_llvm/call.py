@@ -27,7 +27,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.attributes import NATIVE_CALLS, NATIVE_LIBRARIES
-from mlc.dialects.external import Argument
+from mlc.dialects.external import Argument, SizeArgument
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.support.abi import TENSOR_BYTES, call_symbol, tensor_type
 from mlc.support.errors import fail
@@ -40,6 +40,11 @@ def lower_call(f: FunctionLowering, op: loop.ExternCallOp) -> None:
     """A call on whole buffers."""
     f.force()
     b, callee = f.b, op.called
+    for v in op.buffers:
+        if v in f.kernel.strided:
+            fail(
+                op, f"expects '{v.name_hint}' row by row, but binds gives its strides; pass a te.compute that copies it"
+            )
     pointers = [f.buffers[v] for v in op.buffers]
     if callee.convention == "registered":
         first = len(pointers) - op.num_outputs
@@ -47,7 +52,7 @@ def lower_call(f: FunctionLowering, op: loop.ExternCallOp) -> None:
         call_status(b, call_symbol(callee.name), arguments)
         declare(f.kernel, call_symbol(callee.name), arguments, i32, {NATIVE_CALLS: StringAttr(callee.name)})
         return
-    arguments = [_argument(b, a, pointers) for a in callee.buffers(len(pointers))]
+    arguments = [_argument(f, op, a, pointers) for a in callee.buffers(len(pointers))]
     libraries: dict[str, Attribute] = {}
     if callee.libraries:
         libraries[NATIVE_LIBRARIES] = ArrayAttr(map(StringAttr, callee.libraries))
@@ -84,8 +89,12 @@ def declare(
     kernel.declared.append(op)
 
 
-def _argument(b: Builder, argument: Argument, pointers: Sequence[SSAValue]) -> SSAValue:
+def _argument(f: FunctionLowering, op: loop.ExternCallOp, argument: Argument, pointers: Sequence[SSAValue]) -> SSAValue:
     """An argument of a C function; small integers are passed as an int."""
+    b = f.b
+    if isinstance(argument, SizeArgument):
+        size = f.addresses.value(f.addresses.resolve(op.sizes[argument.number.data], op.symbols))
+        return size if argument.type == i64 else b.cast("trunc", size, i32)
     if isinstance(argument, FloatAttr):
         return b.number(argument.value.data, cast(Attribute, argument.type))
     number = argument.value.data
@@ -98,21 +107,20 @@ def _argument(b: Builder, argument: Argument, pointers: Sequence[SSAValue]) -> S
 def _tensors(f: FunctionLowering, op: loop.ExternCallOp, pointers: Sequence[SSAValue]) -> SSAValue:
     """The DLTensors of the buffers, and behind them their shapes, on the stack."""
     b = f.b
-    types = [cast("MemRefType[Any]", v.type) for v in op.buffers]
+    types, shapes = [cast("MemRefType[Any]", v.type) for v in op.buffers], op.shapes()
     words = TENSOR_BYTES // 8
     place = on_stack(b, words * len(types) + sum(t.get_num_dims() for t in types))
     at = words * len(types)
     for k, (t, pointer) in enumerate(zip(types, pointers, strict=True)):
-        if not t.has_static_shape():
-            fail(op, f"expected buffers of static sizes, but got {t}")
         code, bits = tensor_type(str(t.element_type), k in op.called.unsigned)
         shape = b.gep(place, at, i64)
         fields = [pointer, b.int(1), b.int(t.get_num_dims() | (code | bits << 8 | 1 << 16) << 32)]
         fields += [shape, b.int(0), b.int(0)]  # strides: NULL, for row-major; the offset in bytes
         for n, value in enumerate(fields):
             b.store(value, b.gep(place, k * words + n, i64), 8)
-        for n, size in enumerate(t.get_shape()):
-            b.store(b.int(size), b.gep(place, at + n, i64), 8)
+        for n, size in enumerate(shapes[k]):
+            value = f.addresses.value(f.addresses.resolve(size, op.symbols))
+            b.store(value, b.gep(place, at + n, i64), 8)
         at += t.get_num_dims()
     return place
 

@@ -80,6 +80,8 @@ class NativeKernel:
     tables: list[llvm.GlobalOp] = field(default_factory=list)
     declared: list[llvm.FuncOp] = field(default_factory=list)
     """External functions that it calls."""
+    strided: set[SSAValue] = field(default_factory=set)
+    """The kernel's arguments whose strides `te.buffers` gives."""
     scratch_bytes: int = 0
     workspace_bytes: int = 0
     symbolic: bool = False
@@ -408,6 +410,7 @@ def _bind_shapes(f: FunctionLowering, func: loop.FuncOp) -> None:
         strides = row.data.get("strides") if isinstance(row, DictionaryAttr) else None
         if isinstance(strides, IndexMapAttr):
             f.addresses.stride(buffer, strides.data, symbols)
+            f.kernel.strided.add(buffer)
 
 
 def _bind_sizes(f: FunctionLowering, func: loop.FuncOp) -> None:

@@ -136,9 +136,9 @@ def _alloc(kernel: _Kernel, stage: te.ComputeOp | ExternOp, result: SSAValue, na
     """A new buffer for a result of a stage."""
     t = buffer_type(result.type)
     assert isinstance(t, MemRefType)
-    is_compute = isinstance(stage, te.ComputeOp)
-    sizes = [e for e in stage.extents.data[: stage.num_spatial] if not e.is_const] if is_compute else []
-    symbols = [kernel.buffers[s] for s in stage.symbols] if is_compute else []
+    shape = stage.extents.data[: stage.num_spatial] if isinstance(stage, te.ComputeOp) else stage.shape_of(result)
+    sizes = [e for n, e in zip(t.get_shape(), shape, strict=True) if n < 0]
+    symbols = [kernel.buffers[s] for s in stage.symbols]
     alloc = loop.AllocOp.make(t, "shared", name or result.name_hint or stage.stage_name, sizes, symbols)
     alloc.location = stage.location
     kernel.body.add_op(alloc)

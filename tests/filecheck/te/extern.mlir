@@ -39,3 +39,14 @@ te.func @c(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = te.extern "y" (%x) c "scale" [1 : index, 2.0 : f32, 0 : index, 4 : i64] libraries ["m"] status : (tensor<4xf32>) -> tensor<4xf32>
   te.return %y : tensor<4xf32>
 }
+
+// Sizes are over the kernel's symbols: one for each `?` of the types, then those that a C function gets.
+// CHECK-LABEL: loop.func @open
+// CHECK-NEXT:    loop.call registered "my.f" (%x, %y) sizes (%n, %n * 2 + 1) outputs 1 : memref<?x4xf32>, memref<?xf32>
+// CHECK-NEXT:    loop.call c "scale" [0 : index, #loop.size<3, i64>] (%x, %z) sizes (%n, %n * 2 + 1, %n, %n * 4) outputs 1
+// LLVM-LABEL: llvm.func @open
+te.func @open(%x: tensor<?x4xf32>, %n: index) -> (tensor<?xf32>, tensor<?xf32>) attributes {sizes = [#te.map<"%0, 4">, #te.map<"%0 * 2 + 1">, #te.map<"%0 * 2 + 1">]} {
+  %y = te.extern "y" (%x) sizes (%n, %n * 2 + 1) registered "my.f" : (tensor<?x4xf32>) -> tensor<?xf32>
+  %z = te.extern "z" (%x) sizes (%n, %n * 2 + 1, %n, %n * 4) c "scale" [0 : index, #loop.size<3, i64>] : (tensor<?x4xf32>) -> tensor<?xf32>
+  te.return %y, %z : tensor<?xf32>, tensor<?xf32>
+}

@@ -267,6 +267,22 @@ te.func @argument(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // -----
 
+te.func @open(%x: tensor<?xf32>, %n: index) -> tensor<?xf32> attributes {sizes = [#te.map<"%0">, #te.map<"%0">]} {
+  // expected-error @below {{expected 2 sizes, one for each ? of the types, but got 1}}
+  %y = te.extern "y" (%x) sizes (%n) registered "f" : (tensor<?xf32>) -> tensor<?xf32>
+  te.return %y : tensor<?xf32>
+}
+
+// -----
+
+te.func @size(%x: tensor<4xf32>) -> tensor<4xf32> {
+  // expected-error @below {{expected the number of one of 0 sizes, but got 0}}
+  %y = te.extern "y" (%x) c "f" [#loop.size<0, i32>] : (tensor<4xf32>) -> tensor<4xf32>
+  te.return %y : tensor<4xf32>
+}
+
+// -----
+
 te.func @name(%x: tensor<4xf32>) -> tensor<4xf32> {
   // expected-error @below {{expected the callee's name to be an identifier, but got 'my f'}}
   %y = te.extern "y" (%x) registered "my f" : (tensor<4xf32>) -> tensor<4xf32>

@@ -118,6 +118,20 @@ def test_with_other_executors(executor: str, tmp_path: Path):
         exe({"x": X})
 
 
+def test_a_model_of_open_sizes(tmp_path: Path):
+    """One compiled program calls the function on arrays of each size, and its C print does."""
+    path = tmp_path / "net.mlir"
+    path.write_text(MODEL.replace("tensor<4x64xf32>", "tensor<?x64xf32, #graph.dims<[n]>>"))
+    mlc.register_func("test.cumsum", cumsum)
+    exe = mlc.compile(path, threads=2)
+    exe.save(tmp_path / "saved")
+    loaded = mlc.load_executable(tmp_path / "saved", executor="steps")
+    for rows in (1, 4, 100):
+        x = np.resize(X, (rows, 64))
+        for program in (exe, loaded):
+            np.testing.assert_allclose(program({"x": x})["y"], expected(x), rtol=1e-4)
+
+
 def test_an_exception_crosses(exe: mlc.Executable):
     def broken(x: Any, y: Any) -> None:
         raise KeyError("no such row")

@@ -1,11 +1,14 @@
 """`mlc.build`: one operator from mlc.te tensors, te and loop IR, with and without a schedule."""
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.dialects import arith
 
 import mlc
+from mlc.driver.operator.arguments import KernelArguments
 from mlc.support.errors import UserError
 
 RELU = """
@@ -134,11 +137,36 @@ def test_wrong_calls(call: Any, message: str):
         ({"func": RELU, "schedule": 1}, "expected a sched.schedule op or its text"),
         ({"func": SCHEDULE}, "expected one te.func or loop.func"),
         ({"func": RELU, "target": "pdp11"}, "expected target to be one of"),
+        ({"func": RELU, "memory_planner": "bets"}, r"expected memory_planner to be one of best, .*did you mean 'best'"),
+        ({"func": RELU, "memory_seed": -1}, "expected memory_seed to be an integer from 0 on, but got -1"),
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], message: str):
     with pytest.raises(UserError, match=message):
         mlc.build(**arguments)
+
+
+def test_the_memory_planner():
+    """TVM's tokens grow a small block that is free, where greedy-by-size places the large buffer first."""
+    te = mlc.te
+    sizes = (4096, 256, 1024, 4096)
+    now = te.placeholder((4096,), name="x")
+    inputs = [now]
+    for k, n in enumerate((*sizes, 4096)):
+
+        def copied(b: Any, ins: Any, outs: Any, n: int = n, m: int = now.shape[0]) -> None:
+            b.loop(0, n, [], lambda i: b.store(b.load(ins[0], b.binary(arith.RemUIOp, i, m)), outs[0], i))
+
+        now = te.extern((n,), [now], copied, name=f"s{k}")
+    op: dict[str, Any] = {p: mlc.build([*inputs, now], memory_planner=p) for p in ("tokens", "greedy-by-size", "best")}
+    x = np.random.default_rng(0).standard_normal(4096).astype(np.float32)
+    expected = np.resize(np.resize(x, 256), 4096)
+    bytes_of: dict[str, int] = {}
+    for name, one in op.items():
+        assert np.array_equal(one(x), expected)
+        bytes_of[name] = sum(map(int, re.findall(r"mlc.(?:workspace|scratch)_bytes = (\d+)", one.text("llvm"))))
+    assert bytes_of["tokens"] > 2 * 4 * 4096  # both blocks as large as the largest buffer
+    assert bytes_of["best"] <= bytes_of["greedy-by-size"] < 1.4 * 4 * 4096
 
 
 def test_only_placeholders():
@@ -172,3 +200,15 @@ def test_extremes_pass_nan_on(name):
     z = np.random.default_rng(1).standard_normal((5, 37)).astype(np.float32)
     z[1, 4] = z[2, 0] = z[3, 36] = np.nan
     np.testing.assert_array_equal(least(z), g.reduce(z, axis=1))
+
+
+def test_a_call_of_fitting_arrays_needs_no_conversion(monkeypatch):
+    a = mlc.te.placeholder((4, 6), name="A")
+    double, negated = (mlc.te.compute((4, 6), lambda i, j, s=s: s * a[i, j]) for s in (2.0, -1.0))
+    op = mlc.build(mlc.te.func("both", [a], [double, negated]))
+    monkeypatch.setattr(KernelArguments, "bind", None)  # calling it would raise
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    first, second = op(x), op(2 * x)
+    np.testing.assert_array_equal(first[0], 2 * x)
+    np.testing.assert_array_equal(first[1], -x)
+    np.testing.assert_array_equal(second[0], 4 * x)

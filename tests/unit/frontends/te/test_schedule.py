@@ -208,5 +208,25 @@ def test_a_file_that_does_not_apply_is_named_with_its_line(tmp_path):
         mlc.Schedule.load(tmp_path / "s.mlir")
     with pytest.raises(UserError, match="No such file"):
         mlc.Schedule.load(tmp_path / "none.mlir")
-    with pytest.raises(UserError, match=r"expected a te.func, a loop.func or IR text of one, but got 3"):
+    with pytest.raises(UserError, match=r"expected a te.func, loop.func, IR text or mlc.te tensors, but got 3"):
         mlc.Schedule(3)
+
+
+def test_bare_tensors():
+    """As mlc.build takes them; a tensor names its block."""
+    a, b = te.placeholder((12, 20), name="A"), te.placeholder((20, 40), name="B")
+    r = te.reduce_axis(20, "k")
+    c = te.compute((12, 40), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
+    d = te.compute((12, 40), lambda i, j: te.maximum(c[i, j], 0.0), name="D")
+    x, y = operands()
+    for given, arrays in ((d, (x, y)), ([d], (x, y)), ((b, a, d), (y, x))):
+        s = mlc.Schedule(given)
+        s.parallel(s.loops(s[c])[0])
+        s.reverse_compute_at(s[d], s.loops(s[c])[0])
+        assert np.array_equal(mlc.build(s)(*arrays), np.maximum(x @ y, 0))
+        assert str(mlc.lower(given)) == str(mlc.lower(s.func))
+    with pytest.raises(UserError, match="expected at least one computed tensor"):
+        mlc.Schedule([a, b])
+    again = te.compute((12, 40), lambda i, j: c[i, j] + 1.0, name="C")
+    with pytest.raises(UserError, match=r"test_schedule.py:\d+:1: .*several are called 'C'"):
+        mlc.Schedule(again)[c]
