@@ -26,6 +26,9 @@ from mlc.tuning.space import Values
 from mlc.tuning.task import Task
 from mlc.tuning.tuners.protocol import Tuner, make_tuner
 
+SEED_TASKS = 3
+"""Tasks most like one whose fastest candidates are measured early for it, too, where its space has them."""
+
 INTERRUPTED = "it was interrupted"
 """Why a session is over that Ctrl-C ended."""
 
@@ -78,6 +81,8 @@ class Search:
         self.reason = ""
         """Why the search is over, as a clause."""
         self._tuners: list[Tuner | None] = [None] * len(self.tasks)
+        self._seeds: dict[int, list[int]] = {}
+        """Candidates of each task that are measured before its tuner's: those that records recommend."""
         self._earlier = [self._known(task) for task in self.tasks]
         counted = sum(map(len, self._earlier)) if plan.resume else 0
         self.budget = Budget(
@@ -151,13 +156,25 @@ class Search:
         tuner = self._tuners[number]
         if tuner is None:
             task = self.tasks[number]
-            tuner = make_tuner(self.plan.tuner, task, self.plan.seed, self.database.history(like=task))
+            history, foreign = self.database.history(like=task), self.database.foreign(task)
+            tuner = make_tuner(
+                self.plan.tuner, task, self.plan.seed, [(task, foreign), *history] if foreign else history
+            )
             tuner.update(self._earlier[number])
+            likely = [values for values, _ in foreign] + list(
+                map(_fastest, [known for _, known in history[:SEED_TASKS]])
+            )
+            known = {task.space.index_of(task.space.default), *(index for index, _ in self._earlier[number])}
+            seeds = dict.fromkeys(index for values in likely if (index := _index(task, values)) is not None)
+            self._seeds[number] = [index for index in seeds if index not in known]
             self._tuners[number] = tuner
         return tuner
 
     def _round(self, number: int, count: int) -> None:
-        indices = self._tuner(number).propose(count)
+        tuner = self._tuner(number)
+        seeds = self._seeds[number][: max(1, count // 2)]
+        del self._seeds[number][: len(seeds)]
+        indices = list(dict.fromkeys([*seeds, *tuner.propose(count - len(seeds))]))
         if not indices:
             self.budget.exhaust(number)
             return
@@ -227,6 +244,10 @@ class Search:
 
     def _is_late(self) -> bool:
         return self.plan.seconds is not None and self.clock() - self.start >= self.plan.seconds
+
+
+def _fastest(results: Sequence[tuple[Values, MeasureResult]]) -> Values:
+    return min(results, key=lambda one: one[1].cost)[0]
 
 
 def _index(task: Task, values: Values) -> int | None:
