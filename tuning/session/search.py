@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from mlc.support.errors import UserError
 from mlc.tuning.budget import Budget
@@ -28,6 +28,9 @@ from mlc.tuning.tuners.protocol import Tuner, make_tuner
 
 SEED_TASKS = 3
 """Tasks most like one whose fastest candidates are measured early for it, too, where its space has them."""
+
+Measured: TypeAlias = Sequence[tuple[Values, MeasureResult]]
+"""Candidates with their results."""
 
 INTERRUPTED = "it was interrupted"
 """Why a session is over that Ctrl-C ended."""
@@ -157,18 +160,21 @@ class Search:
         if tuner is None:
             task = self.tasks[number]
             history, foreign = self.database.history(like=task), self.database.foreign(task)
-            tuner = make_tuner(
-                self.plan.tuner, task, self.plan.seed, [(task, foreign), *history] if foreign else history
-            )
+            lessons = [(task, foreign), *history] if foreign else history
+            tuner = make_tuner(self.plan.tuner, task, self.plan.seed, lessons)
             tuner.update(self._earlier[number])
-            likely = [values for values, _ in foreign] + list(
-                map(_fastest, [known for _, known in history[:SEED_TASKS]])
-            )
-            known = {task.space.index_of(task.space.default), *(index for index, _ in self._earlier[number])}
-            seeds = dict.fromkeys(index for values in likely if (index := _index(task, values)) is not None)
-            self._seeds[number] = [index for index in seeds if index not in known]
+            self._seeds[number] = self._recommended(number, foreign, history)
             self._tuners[number] = tuner
         return tuner
+
+    def _recommended(self, number: int, foreign: Measured, history: Sequence[tuple[Task, Measured]]) -> list[int]:
+        """Candidates that another compiler's log has, and the fastest ones of tasks like this one; none is known."""
+        task = self.tasks[number]
+        ran = [[one for one in known if one[1].cost < inf] for _, known in history[:SEED_TASKS]]
+        likely = [*foreign, *(min(known, key=lambda one: one[1].cost) for known in ran if known)]
+        seeds = dict.fromkeys(index for values, _ in likely if (index := _index(task, values)) is not None)
+        known = {task.space.index_of(task.space.default), *(index for index, _ in self._earlier[number])}
+        return [index for index in seeds if index not in known]
 
     def _round(self, number: int, count: int) -> None:
         tuner = self._tuner(number)
@@ -244,10 +250,6 @@ class Search:
 
     def _is_late(self) -> bool:
         return self.plan.seconds is not None and self.clock() - self.start >= self.plan.seconds
-
-
-def _fastest(results: Sequence[tuple[Values, MeasureResult]]) -> Values:
-    return min(results, key=lambda one: one[1].cost)[0]
 
 
 def _index(task: Task, values: Values) -> int | None:
