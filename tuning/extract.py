@@ -61,7 +61,7 @@ def extract_tasks(
     and those whose schedule is written by hand are left out. Raises UserError for a model that cannot be compiled.
     """
     shapes, symbols = options.pop("shapes", None), options.pop("symbols", None)
-    settings = _options(target, threads, options)
+    settings = options_of(target, threads, options)
     compilation = Compilation(load_model(model, shapes, symbols), settings)
     main, sources = compilation.plan()
     by_hand = {name for name, _ in (settings.schedules.texts if settings.schedules else ())}
@@ -85,7 +85,7 @@ def task_of(func: OperatorLike, target: TargetLike = "native", threads: int | No
     source = operator_source(func)
     if source.schedule is not None or not isinstance(source.kernel, te.FuncOp):
         raise UserError("expected a te.func without a schedule to tune, but got one with a schedule or a loop.func")
-    options = _options(target, threads, {})
+    options = options_of(target, threads, {})
     kernel = _te_kernel(source.kernel, options)
     if kernel is None:
         raise UserError("expected a te.func without te.extern stages to tune")
@@ -134,7 +134,7 @@ def _parsed(kernel: str) -> te.FuncOp:
     return next(op for op in module.body.block.ops if isinstance(op, te.FuncOp))
 
 
-def _options(target: TargetLike, threads: int | None, given: Mapping[str, Any]) -> Options:
+def options_of(target: TargetLike, threads: int | None, given: Mapping[str, Any]) -> Options:
     """The options of a compilation; UserError for one that changes no kernel, or is out of range."""
     left, context = dict(given), current_context()
     memory = MemoryOptions.of(left.pop("memory_planner", "best"), left.pop("memory_seed", 0), left.pop("pools", ()))
