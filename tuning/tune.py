@@ -51,6 +51,7 @@ from mlc.tuning.task import Task
 if TYPE_CHECKING:
     from mlc.driver.models.load import Source
     from mlc.driver.operator.source import OperatorLike
+    from mlc.tuning.extract import Extraction
     from mlc.tuning.graph_tuner.report import LayoutReport
 
     Tunable: TypeAlias = "Source | OperatorLike | Task | Sequence[Task]"
@@ -69,6 +70,8 @@ class _Subject:
     tasks: Sequence[Task]
     model: Source | None
     options: Mapping[str, Any]
+    left_out: str = ""
+    """What is said of kernels that are not tuned."""
 
 
 @located()
@@ -201,6 +204,7 @@ class _Session:
             self.plan.seed,
             self.layouts,
             searched,
+            self.subject.left_out,
         )
 
     def compare_whole(self) -> tuple[Comparison | None, str]:
@@ -267,6 +271,7 @@ def _is_tasks(model: Tunable) -> bool:
 
 def _subject(model: Tunable, target: str, threads: int, options: dict[str, Any], cache: bool = True) -> _Subject:
     """The tasks of what is to be tuned; UserError where there is none."""
+    extraction: Extraction | None = None
     if _is_tasks(model):
         tasks, source = cast("Sequence[Task]", [model] if isinstance(model, Task) else model), None
     elif is_operator(model):
@@ -276,13 +281,26 @@ def _subject(model: Tunable, target: str, threads: int, options: dict[str, Any],
 
         tasks, source = [task_of(cast("Any", _text(model)), target, threads)], None
     else:
-        from mlc.tuning.extract import extract_tasks
+        from mlc.tuning.extract import OPEN_SIZES, extraction_of
 
         source = cast("Source", model)
-        tasks = extract_tasks(source, target=target, threads=threads, **options)
+        extraction = extraction_of(source, target=target, threads=threads, **options)
+        tasks = extraction.tasks
+        if not tasks and OPEN_SIZES in extraction.left_out:
+            raise UserError("expected a model with kernels of fixed sizes to tune, but all are open: give --shape")
     if not any(task.space.size > 1 for task in tasks):
         raise UserError("expected a kernel whose schedule has a choice, but no strategy of these kernels has a knob")
-    return _Subject(tasks, source, {**options, "target": target, "threads": threads, "cache": cache})
+    given = {**options, "target": target, "threads": threads, "cache": cache}
+    return _Subject(tasks, source, given, "" if extraction is None else _left_out(extraction))
+
+
+def _left_out(extraction: Extraction) -> str:
+    """What is said of kernels that are not tuned; empty where all are."""
+    if not extraction.left_out:
+        return ""
+    number = sum(extraction.left_out.values())
+    kinds = ", ".join(f"{count} {reason}" for reason, count in extraction.left_out.items())
+    return f"{number} of {extraction.calls} calls of kernels are not tuned: {kinds}"
 
 
 def is_operator(model: object) -> bool:

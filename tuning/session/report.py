@@ -82,6 +82,8 @@ class Report:
     """What was found for the layouts, where they were tuned."""
     search_seconds: float = 0.0
     """How long the search took, without extraction and checks."""
+    left_out: str = ""
+    """How many calls of kernels were not tuned, and why, as a clause; empty where all were."""
 
     @property
     def is_interrupted(self) -> bool:
@@ -110,6 +112,8 @@ class Report:
         if (failed := self.errors()) and self.trials:
             kinds = ", ".join(f"{count} {name}" for name, count in failed.items())
             lines.append(f"{_count(sum(failed.values()), 'trial')} failed: {kinds}")
+        if self.left_out:
+            lines.append(self.left_out)
         if self.layouts is not None:
             lines.append(layouts_text(self.layouts))
         if self.model is not None:
