@@ -11,7 +11,7 @@ PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick test-ci test-tools tutorial-plots pytest check-models filecheck lint types demo bench bench-peers bench-kinds bench-architectures calibrate bench-quantized bench-compile conformance fuzz mutants bisect-score clean
+.PHONY: help venv test quick test-ci test-tools tutorial-plots pytest check-models filecheck lint types demo bench bench-peers bench-kinds bench-architectures bench-microkernels calibrate bench-quantized bench-compile conformance fuzz mutants bisect-score clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -99,6 +99,9 @@ bench-kinds: $(PEERS)/.installed ## measure kinds of work drawn by a seed beside
 
 bench-architectures: $(PEERS)/.installed ## the same for architectures drawn from timm and torchvision (ARGS="--seed 1 --count 30")
 	$(PEERS)/bin/python benchmarks/architectures.py $(ARGS)
+
+bench-microkernels: venv ## products and 1x1 convolutions as shares of what a micro-kernel reaches on this machine
+	$(BIN)/python benchmarks/microkernels.py --products $(ARGS)
 
 calibrate: venv ## measure this machine in the cost model's terms (ARGS="--output mine.toml")
 	$(BIN)/python benchmarks/calibrate.py $(ARGS)

@@ -4,6 +4,7 @@ import ctypes
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -96,13 +97,19 @@ def pointers(inputs: Sequence[Array], outputs: Sequence[Array]) -> dict[str, lis
     return {"input": [address_of(a) for a in inputs], "output": [address_of(a) for a in outputs]}
 
 
+@cache
+def _name_of(dtype: "np.dtype[Any]") -> str:
+    """numpy's name of an element type, which numpy puts together again at each look."""
+    return dtype.name
+
+
 def check_array(what: str, array: object, spec: TensorSpec) -> None:
     """ValueError if an array has another shape or dtype, or is not aligned to its element."""
     if not isinstance(array, np.ndarray):
         raise ValueError(f"expected {what} to be an array, but got {type(array).__name__}")
     if array.shape != spec.shape:
         raise ValueError(f"expected {what} of shape {spec.shape}, but got {array.shape}")
-    if array.dtype.name != spec.dtype or not array.dtype.isnative:
+    if _name_of(array.dtype) != spec.dtype or not array.dtype.isnative:
         raise ValueError(f"expected {what} of dtype {spec.dtype}, but got {array.dtype}; convert it with astype")
     if array.flags.c_contiguous and not array.flags.aligned:
         raise ValueError(

@@ -52,12 +52,12 @@ def sizes(extent: int, default: int, most: int, step: int = 1) -> tuple[int, ...
     """
     Candidates for the size of a tile along an axis, ascending, multiples of `step`, at most `most`.
 
-    The default, powers of two, and for each number of pieces up to 8 the size that makes them even.
+    The default, powers of two, and every size that cuts the axis into even pieces: of 100, 34 but not 33.
     """
     most = max(default, min(most, _up(extent, step)))
-    even = {_up(-(-extent // pieces), step) for pieces in range(1, 9)}
-    powers = {step << k for k in range(12)}
-    return tuple(sorted({n for n in even | powers if n <= most} | {default}))
+    even = {n for n in range(step, most + 1, step) if _up(-(-extent // -(-extent // n)), step) == n}
+    powers = {step << k for k in range(12) if step << k <= most}
+    return tuple(sorted(even | powers | {default}))
 
 
 def switched(value: KnobValue, by_model: bool) -> bool:

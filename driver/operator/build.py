@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
@@ -73,6 +74,7 @@ class Operator:
         self._states = StatePool(partial(CallState, self._code, self.threads, *sizes, self._functions))
         self._shapes = [spec.shape for spec in (*self.inputs, *self.outputs)]
         self._dtypes = arguments.dtypes
+        self._results = self._shapes[len(self.inputs) :], self._dtypes[len(self.inputs) :]
 
     def __call__(self, *inputs: ArrayLike, out: Out | None = None) -> Array | tuple[Array, ...]:
         """
@@ -81,11 +83,8 @@ class Operator:
         Raises ValueError for a wrong number of arrays and for a wrong shape or dtype.
         """
         self._functions.check(f"'{self.name}'")
-        given: Any = (*inputs, out)
-        ready = len(given) == len(self._shapes) and all(map(is_ready, given, self._dtypes, self._shapes))
-        arrays: Sequence[Array] = given
-        sizes: Sequence[int] = ()
-        if not (ready and self._arguments.is_static):
+        arrays, sizes = self._ready(inputs, out), ()
+        if arrays is None:
             arrays, sizes = self._arguments.bind(inputs, out, self.name)
         state = self._states.take()
         try:
@@ -104,6 +103,16 @@ class Operator:
         if out is not None:  # return what was given, which may be no numpy array
             results = out if isinstance(out, list | tuple) else [out]
         return results[0] if len(self.outputs) == 1 else tuple(results)
+
+    def _ready(self, inputs: tuple[ArrayLike, ...], out: Out | None) -> Sequence[Array] | None:
+        """The arrays of a call that need neither checks nor conversions, with new ones for the outputs; else None."""
+        if out is not None:
+            inputs = (*inputs, out)
+        fits = len(inputs) == len(self._shapes) - (len(self.outputs) if out is None else 0)
+        if not (fits and self._arguments.is_static and all(map(is_ready, inputs, self._dtypes, self._shapes))):
+            return None
+        arrays: Any = inputs
+        return arrays if out is not None else [*arrays, *map(np.empty, *self._results)]
 
     def _reserve(self, state: CallState, sizes: Sequence[int]) -> None:
         """A workspace that is large enough for buffers of these sizes."""

@@ -8,6 +8,7 @@ import pytest
 from xdsl.dialects import arith
 
 import mlc
+from mlc.driver.operator.arguments import KernelArguments
 from mlc.support.errors import UserError
 
 RELU = """
@@ -199,3 +200,15 @@ def test_extremes_pass_nan_on(name):
     z = np.random.default_rng(1).standard_normal((5, 37)).astype(np.float32)
     z[1, 4] = z[2, 0] = z[3, 36] = np.nan
     np.testing.assert_array_equal(least(z), g.reduce(z, axis=1))
+
+
+def test_a_call_of_fitting_arrays_needs_no_conversion(monkeypatch):
+    a = mlc.te.placeholder((4, 6), name="A")
+    double, negated = (mlc.te.compute((4, 6), lambda i, j, s=s: s * a[i, j]) for s in (2.0, -1.0))
+    op = mlc.build(mlc.te.func("both", [a], [double, negated]))
+    monkeypatch.setattr(KernelArguments, "bind", None)  # calling it would raise
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    first, second = op(x), op(2 * x)
+    np.testing.assert_array_equal(first[0], 2 * x)
+    np.testing.assert_array_equal(first[1], -x)
+    np.testing.assert_array_equal(second[0], 4 * x)
