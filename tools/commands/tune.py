@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,7 +128,8 @@ def show(report: Report) -> None:
     from mlc.tuning.session.report import COLUMNS
 
     if sys.stdout.isatty():
-        print_table("", COLUMNS, report.rows())
+        width = shutil.get_terminal_size().columns
+        print_table("", COLUMNS, report.fitting_rows(width, between=3, around=4))  # rich's borders
         print("\n".join(report.conclusion()))
     else:
         print(report)
