@@ -165,7 +165,7 @@ def consumers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str |
 
 
 def inputs_unchanged(kernel: Kernel, block: loop.BlockOp, at: Operation) -> str | None:
-    """What the block reads is written before it, and before the place to which it moves; other elements may be later."""
+    """What the block reads is written before it and before the place to which it moves; other elements may be later."""
     for buffer in buffers_read(block):
         for writer in blocks_accessing(buffer, stores=True):
             before = comes_before(writer, block) and comes_before(writer, at)
