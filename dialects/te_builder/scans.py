@@ -140,8 +140,8 @@ def _in_the_loop(updates: Sequence[SSAValue], states: set[SSAValue], name: str) 
         if isinstance(op, te.ScanOp | ExternOp) and any([visit(v) for v in dependences(op)]):
             kind = "te.scan" if isinstance(op, te.ScanOp) else "te.extern"
             raise UserError(
-                f"expected the stages of te.scan '{name}' that depend on a state to be te.compute, but '{op.stage_name}' "
-                f"is a {kind}; a recurrence inside of a step, or a call, is a te.extern with a loop body for all steps"
+                f"expected the stages of te.scan '{name}' that depend on a state to be te.compute, but "
+                f"'{op.stage_name}' is a {kind}; a recurrence inside of a step, or a call, is a te.extern with a loop body for all steps"
             )
         if not isinstance(op, te.ComputeOp):
             return value in states
