@@ -186,7 +186,8 @@ def split_among_siblings(alloc: loop.AllocOp, top: Block) -> list[loop.AllocOp]:
     """
     A buffer that several sibling loops use, with no value passed from one to another, becomes one buffer per loop.
 
-    Such are the main part and the rest of a partitioned loop. -> the buffers.
+    Such are the main part and the rest of a partitioned loop; the rest may be one iteration, whose loops have become
+    siblings of the main part. -> the buffers.
     """
     ops = accesses_of(alloc)
     if ops is None or len(ops) < 2:
@@ -195,18 +196,29 @@ def split_among_siblings(alloc: loop.AllocOp, top: Block) -> list[loop.AllocOp]:
     parts: dict[Operation, list[loop.AccessOp]] = {}
     for op in ops:
         parts.setdefault(_ancestor_in(home, op), []).append(op)
-    if len(parts) < 2 or any(home_of(part, home) is home for part in parts.values()):
+    whole = [part for part in parts.values() if _is_whole(part, home)]
+    rest = [op for part in parts.values() if part not in whole for op in part]
+    if rest and (_carries_values(home, rest) or not writes_cover_reads(home, rest)):
+        return [alloc]
+    groups = [*whole, rest] if rest else whole
+    if len(groups) < 2:
         return [alloc]
     block = alloc.parent
     assert block is not None
     allocs = [alloc]
-    for part in list(parts.values())[1:]:
+    for part in groups[1:]:
         copy = alloc.clone()
         block.insert_op_after(copy, alloc)
         for op in part:
             op.operands = [copy.result if v is alloc.result else v for v in op.operands]
         allocs.append(copy)
     return allocs
+
+
+def _is_whole(part: Sequence[loop.AccessOp], home: Block) -> bool:
+    """Whether some ops of one sibling store all that they load."""
+    loads = any(not isinstance(op, loop.StoreOp) for op in part)
+    return loads and home_of(part, home) is not home
 
 
 def compact_buffer(alloc: loop.AllocOp) -> None:

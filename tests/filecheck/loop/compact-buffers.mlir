@@ -62,3 +62,55 @@ loop.func @own(%X: memref<8x4xf32>, %n: memref<8x4xindex>, %Y: memref<8x4xf32>) 
     }
   }
 }
+
+// The rest of a partitioned loop is one iteration, whose loops are siblings of the main part: it has a buffer of its own.
+// CHECK-LABEL: loop.func @rest_of_one_iteration
+// CHECK:         loop.for %i = 0 to 4 {
+// CHECK-NEXT:      %strip = loop.alloc "local" : memref<10x1xf32>
+// CHECK:           loop.store %{{.*}}, %strip[%k, 0]
+// CHECK:         %strip_1 = loop.alloc "local" : memref<10x1xf32>
+// CHECK:           loop.store %{{.*}}, %strip_1[%k_{{[0-9]}}, 0]
+// CHECK:           loop.load %strip_1[%k_{{[0-9]}}, 0]
+loop.func @rest_of_one_iteration(%x: memref<5x10xf32>, %y: memref<5x10xf32>) attributes {outputs = 1 : i64} {
+  %strip = loop.alloc "local" : memref<10x5xf32>
+  loop.for %i = 0 to 4 {
+    loop.for %k = 0 to 10 {
+      %0 = loop.load %x[%i, %k] : f32
+      loop.store %0, %strip[%k, %i] : f32
+    }
+    loop.for %k = 0 to 10 {
+      %0 = loop.load %strip[-%k + 9, %i] : f32
+      loop.store %0, %y[%i, %k] : f32
+    }
+  }
+  loop.for %k = 0 to 10 {
+    %0 = loop.load %x[4, %k] : f32
+    loop.store %0, %strip[%k, 4] : f32
+  }
+  loop.for %k = 0 to 10 {
+    %0 = loop.load %strip[%k, 4] : f32
+    loop.store %0, %y[4, %k] : f32
+  }
+}
+
+// Here the rest reads what the main part wrote.
+// CHECK-LABEL: loop.func @rest_reads_main
+// CHECK-NEXT:    %strip = loop.alloc "local" : memref<10x4xf32>
+// CHECK-NOT:     loop.alloc
+loop.func @rest_reads_main(%x: memref<5x10xf32>, %y: memref<5x10xf32>) attributes {outputs = 1 : i64} {
+  %strip = loop.alloc "local" : memref<10x5xf32>
+  loop.for %i = 0 to 4 {
+    loop.for %k = 0 to 10 {
+      %0 = loop.load %x[%i, %k] : f32
+      loop.store %0, %strip[%k, %i] : f32
+    }
+    loop.for %k = 0 to 10 {
+      %0 = loop.load %strip[-%k + 9, %i] : f32
+      loop.store %0, %y[%i, %k] : f32
+    }
+  }
+  loop.for %k = 0 to 10 {
+    %0 = loop.load %strip[%k, 3] : f32
+    loop.store %0, %y[4, %k] : f32
+  }
+}
