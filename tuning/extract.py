@@ -10,16 +10,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import prod
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
 from mlc.dialects import te
-from mlc.dialects.attributes import EXTERNAL_COMPILER, KERNEL_KNOBS
+from mlc.dialects.attributes import EXTERNAL_COMPILER, KERNEL_KNOBS, KERNEL_TEMPLATE
 from mlc.dialects.runtime import CallOp
 from mlc.driver.kernels.flops import flops_of
 from mlc.driver.kernels.kernel import kernel_passes
@@ -42,8 +41,10 @@ from mlc.support.threads import thread_count
 from mlc.targets.description import describe
 from mlc.targets.device import HOST, devices_of
 from mlc.targets.target import Target, TargetLike, target_text
+from mlc.tuning.operations import operations_of
 from mlc.tuning.space import Knob, Part, Space, Values
 from mlc.tuning.task import Task
+from mlc.tuning.templates.template import template_schedule
 
 if TYPE_CHECKING:
     from mlc.driver.models.load import Source
@@ -127,7 +128,7 @@ def task_of(func: OperatorLike, target: TargetLike = "native", threads: int | No
     kernel = _te_kernel(source.kernel, options)
     if kernel is None:
         raise UserError("expected a te.func without te.extern stages to tune")
-    return task_of_kernel(kernel, options, source.kernel.sym_name.data, _te_flops(kernel))
+    return task_of_kernel(kernel, options, source.kernel.sym_name.data, operations_of(kernel))
 
 
 def task_of_kernel(func: te.FuncOp, options: Options, name: str, flops: int, weight: int = 1) -> Task:
@@ -158,9 +159,15 @@ def parts_of(func: te.FuncOp, target: Target, threads: int) -> list[Part]:
 
 
 def candidate_module(task: Task, values: Values) -> ModuleOp:
-    """The te.func of a task, and beside it the schedule for these values; UserError where the strategy refuses them."""
+    """
+    The te.func of a task, and beside it the schedule for these values.
+
+    Raises UserError where the strategy, or the function of a template, refuses them.
+    """
     task.space.index_of(values)
     func = _parsed(task.kernel).clone()
+    if isinstance(call := func.attributes.get(KERNEL_TEMPLATE), StringAttr):
+        return template_schedule(task, call.data, values).module
     func.attributes[KERNEL_KNOBS] = values_attribute(values)
     return ModuleOp([func, choose_schedule(func, Target.parse(task.compiled_for), task.threads)])
 
@@ -214,16 +221,6 @@ def _te_kernel(source: Operation, options: Options) -> te.FuncOp | None:
         run_passes(module, make_context(), passes[: names.index(_BEFORE_SCHEDULES)])
     func = next(op for op in module.body.block.ops if isinstance(op, te.FuncOp))
     return func if parts_between_externs(func) is None else None
-
-
-def _te_flops(func: te.FuncOp) -> int:
-    """The operations of an operator: for each element of a stage those of its body, and one of the reduction."""
-    total = 0
-    for op in func.body.block.ops:
-        if isinstance(op, te.ComputeOp):
-            count = sum(1 for o in op.body.block.ops if o.name.startswith("arith.") and o.name != "arith.constant")
-            total += prod(op.static_extents) * (count + (len(op.static_extents) > op.num_spatial))
-    return total
 
 
 __all__: Sequence[str] = [

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tuning_records import dense_model, opened, some_task
 
 import mlc
 from mlc.driver.options import Options
@@ -19,7 +20,6 @@ from mlc.tuning.graph_tuner.tune import MeasuredCosts, _keep, function_of, one_o
 from mlc.tuning.records.record import Comparison
 from mlc.tuning.session.search import Search
 from mlc.tuning.task import Task
-from tests.helpers.tuning_records import dense_model, opened, some_task
 from tests.unit.tuning.records.test_layouts import conv_model, weights_of
 
 
