@@ -205,7 +205,7 @@ def started(path, delay="0.02"):
     return subprocess.Popen(
         [sys.executable, "-c", SESSION, str(path), delay],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests/helpers")},
         stdout=subprocess.PIPE,
         text=True,
     )
