@@ -59,6 +59,8 @@ How the arrays of a kernel lie in memory, for each input and output: a unit (con
 
 KERNEL_KNOBS = "mlc.knobs"
 """On te.func, a dictionary: the strategy of its schedule by name, and values of the strategy's knobs."""
+KERNEL_TEMPLATE = "mlc.template"
+"""On te.func, a string: the call of the user's function that schedules it, `products:gemm(512, 512, 512)`."""
 
 # --- stages, loops, buffers --------------------------------------------------------------------------------------
 

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from tuning_farm import FakeFarm
+from tuning_records import opened, ran, some_task
 
 from mlc.tuning.results import ErrorCode
 from mlc.tuning.session.search import INTERRUPTED, Plan, Search
 from mlc.tuning.session.watch import Watcher
 from mlc.tuning.space import STRATEGY
-from tests.helpers.tuning_farm import FakeFarm
-from tests.helpers.tuning_records import opened, ran, some_task
 
 A, B = some_task("dense_a", "te.func @a"), replace(some_task("dense_b", "te.func @b"), weight=1)
 
