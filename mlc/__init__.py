@@ -68,8 +68,10 @@ def __getattr__(name: str) -> Any:
         return import_module("mlc.runtime.graph")
     if name == "te":
         return import_module("mlc.frontends.te")
+    if name == "tuning":
+        return import_module("mlc.tuning")
     raise AttributeError(f"module 'mlc' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_PUBLIC, "byoc", "graph_executor", "instruments", "te"])
+    return sorted([*globals(), *_PUBLIC, "byoc", "graph_executor", "instruments", "te", "tuning"])

@@ -1,9 +1,9 @@
 """
 Search for schedules that run faster than the analytic choice: tasks, spaces, tuners, measuring, records.
 
-A task is a kernel on a target with a number of threads. Its space holds the values of the knobs that the strategies
-write (`sched.knob`). A tuner proposes values, a farm builds and measures them, a database keeps what was measured, and
-`te-read-records` puts the best values in front of `te-add-schedule`.
+A task is a kernel on a target with a number of threads. Its space holds the values of the knobs (`sched.knob`) that
+the strategies write, or the user's function of a template. A tuner proposes values, a farm builds and measures them, a
+database keeps what was measured, and `te-read-records` puts the best values in front of `te-add-schedule`.
 """
 
 from importlib import import_module
@@ -21,6 +21,13 @@ _PUBLIC = {
     "Database": "mlc.tuning.records.database:Database",
     "tune_layouts": "mlc.tuning.graph_tuner.tune:tune_layouts",
     "Task": "mlc.tuning.task:Task",
+    "template": "mlc.tuning.templates.template:template",
+    "Template": "mlc.tuning.templates.template:Template",
+    "Config": "mlc.tuning.templates.config:Config",
+    "SplitEntity": "mlc.tuning.templates.entities:SplitEntity",
+    "ReorderEntity": "mlc.tuning.templates.entities:ReorderEntity",
+    "AnnotateEntity": "mlc.tuning.templates.entities:AnnotateEntity",
+    "OtherEntity": "mlc.tuning.templates.entities:OtherEntity",
 }
 
 

@@ -6,18 +6,19 @@ Tasks: the kernels of a model, or one operator, with the space that the strategi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from math import prod
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
 from mlc.dialects import te
-from mlc.dialects.attributes import EXTERNAL_COMPILER, KERNEL_KNOBS
+from mlc.dialects.attributes import EXTERNAL_COMPILER, KERNEL_KNOBS, KERNEL_TEMPLATE
 from mlc.dialects.runtime import CallOp
 from mlc.driver.kernels.flops import flops_of
 from mlc.driver.kernels.kernel import kernel_passes
@@ -40,8 +41,10 @@ from mlc.support.threads import thread_count
 from mlc.targets.description import describe
 from mlc.targets.device import HOST, devices_of
 from mlc.targets.target import Target, TargetLike, target_text
+from mlc.tuning.operations import operations_of
 from mlc.tuning.space import Knob, Part, Space, Values
 from mlc.tuning.task import Task
+from mlc.tuning.templates.template import template_schedule
 
 if TYPE_CHECKING:
     from mlc.driver.models.load import Source
@@ -56,27 +59,64 @@ def extract_tasks(
     """
     The kernels of a model in the order of their calls, each once, with the number of its calls as weight.
 
-    `options` are those of mlc.compile that change kernels. Kernels of open sizes, those of external compilers,
-    and those whose schedule is written by hand are left out. Raises UserError for a model that cannot be compiled.
+    `options` are those of mlc.compile that change kernels. Some kernels are left out: see `Extraction`. Raises
+    UserError for a model that cannot be compiled.
     """
+    return extraction_of(model, target, threads, **options).tasks
+
+
+OPEN_SIZES = "of open sizes, which shapes= or --shape fixes"
+BY_HAND = "with a schedule by hand"
+EXTERNAL = "of an external compiler"
+EXTERN_STAGES = "around te.extern stages"
+
+
+@dataclass
+class Extraction:
+    """The tasks of a model, and how many of its calls no task stands for."""
+
+    tasks: list[Task]
+    left_out: dict[str, int]
+    """The number of calls by the reason why their kernel is not tuned."""
+
+    @property
+    def calls(self) -> int:
+        """All calls of kernels, those in loops and branches once."""
+        return sum(task.weight for task in self.tasks) + sum(self.left_out.values())
+
+
+def extraction_of(
+    model: Source, target: TargetLike = "native", threads: int | None = None, **options: Any
+) -> Extraction:
+    """The tasks of a model, as `extract_tasks` gives them, and what is left out."""
     shapes, symbols = options.pop("shapes", None), options.pop("symbols", None)
-    settings = _options(target, threads, options)
+    settings = options_of(target, threads, options)
     compilation = Compilation(load_model(model, shapes, symbols), settings)
     main, sources = compilation.plan()
-    by_hand = {name for name, _ in (settings.schedules.texts if settings.schedules else ())}
     found: dict[tuple[str, str, int], Task] = {}
+    left_out: Counter[str] = Counter()
     for name, calls in _calls(main).items():
-        source = sources[name]
-        flops = flops_of(source)
-        if name in by_hand or EXTERNAL_COMPILER in source.attributes or not isinstance(flops, int):
-            continue
-        func = _te_kernel(source, settings.on(device_of(source) or HOST))
-        if func is None:
-            continue
-        task = task_of_kernel(func, settings.on(device_of(source) or HOST), name, flops, calls)
-        before = found.get(task.key)
-        found[task.key] = task if before is None else replace(before, weight=before.weight + calls)
-    return list(found.values())
+        task = _task_or_reason(name, sources[name], calls, settings)
+        if isinstance(task, str):
+            left_out[task] += calls
+        else:
+            before = found.get(task.key)
+            found[task.key] = task if before is None else replace(before, weight=before.weight + calls)
+    return Extraction(list(found.values()), dict(left_out))
+
+
+def _task_or_reason(name: str, source: Operation, calls: int, settings: Options) -> Task | str:
+    """The task of a kernel, or why it has none."""
+    flops = flops_of(source)
+    if settings.schedules is not None and name in {one for one, _ in settings.schedules.texts}:
+        return BY_HAND
+    if EXTERNAL_COMPILER in source.attributes:
+        return EXTERNAL
+    if not isinstance(flops, int):
+        return OPEN_SIZES
+    options = settings.on(device_of(source) or HOST)
+    func = _te_kernel(source, options)
+    return EXTERN_STAGES if func is None else task_of_kernel(func, options, name, flops, calls)
 
 
 def task_of(func: OperatorLike, target: TargetLike = "native", threads: int | None = None) -> Task:
@@ -84,11 +124,11 @@ def task_of(func: OperatorLike, target: TargetLike = "native", threads: int | No
     source = operator_source(func)
     if source.schedule is not None or not isinstance(source.kernel, te.FuncOp):
         raise UserError("expected a te.func without a schedule to tune, but got one with a schedule or a loop.func")
-    options = _options(target, threads, {})
+    options = options_of(target, threads, {})
     kernel = _te_kernel(source.kernel, options)
     if kernel is None:
         raise UserError("expected a te.func without te.extern stages to tune")
-    return task_of_kernel(kernel, options, source.kernel.sym_name.data, _te_flops(kernel))
+    return task_of_kernel(kernel, options, source.kernel.sym_name.data, operations_of(kernel))
 
 
 def task_of_kernel(func: te.FuncOp, options: Options, name: str, flops: int, weight: int = 1) -> Task:
@@ -119,16 +159,27 @@ def parts_of(func: te.FuncOp, target: Target, threads: int) -> list[Part]:
 
 
 def candidate_module(task: Task, values: Values) -> ModuleOp:
-    """The te.func of a task, and beside it the schedule for these values; UserError where the strategy refuses them."""
+    """
+    The te.func of a task, and beside it the schedule for these values.
+
+    Raises UserError where the strategy, or the function of a template, refuses them.
+    """
     task.space.index_of(values)
-    module = Parser(make_context(), task.kernel).parse_module()
-    func = next(op for op in module.body.block.ops if isinstance(op, te.FuncOp))
+    func = _parsed(task.kernel).clone()
+    if isinstance(call := func.attributes.get(KERNEL_TEMPLATE), StringAttr):
+        return template_schedule(task, call.data, values).module
     func.attributes[KERNEL_KNOBS] = values_attribute(values)
-    module.body.block.add_op(choose_schedule(func, Target.parse(task.compiled_for), task.threads))
-    return module
+    return ModuleOp([func, choose_schedule(func, Target.parse(task.compiled_for), task.threads)])
 
 
-def _options(target: TargetLike, threads: int | None, given: Mapping[str, Any]) -> Options:
+@lru_cache(maxsize=4)
+def _parsed(kernel: str) -> te.FuncOp:
+    """The te.func of a task's text; a builder gets many candidates of a task, so that it is parsed once."""
+    module = Parser(make_context(), kernel).parse_module()
+    return next(op for op in module.body.block.ops if isinstance(op, te.FuncOp))
+
+
+def options_of(target: TargetLike, threads: int | None, given: Mapping[str, Any]) -> Options:
     """The options of a compilation; UserError for one that changes no kernel, or is out of range."""
     left, context = dict(given), current_context()
     memory = MemoryOptions.of(left.pop("memory_planner", "best"), left.pop("memory_seed", 0), left.pop("pools", ()))
@@ -172,14 +223,13 @@ def _te_kernel(source: Operation, options: Options) -> te.FuncOp | None:
     return func if parts_between_externs(func) is None else None
 
 
-def _te_flops(func: te.FuncOp) -> int:
-    """The operations of an operator: for each element of a stage those of its body, and one of the reduction."""
-    total = 0
-    for op in func.body.block.ops:
-        if isinstance(op, te.ComputeOp):
-            count = sum(1 for o in op.body.block.ops if o.name.startswith("arith.") and o.name != "arith.constant")
-            total += prod(op.static_extents) * (count + (len(op.static_extents) > op.num_spatial))
-    return total
-
-
-__all__: Sequence[str] = ["candidate_module", "extract_tasks", "parts_of", "task_of", "task_of_kernel"]
+__all__: Sequence[str] = [
+    "Extraction",
+    "candidate_module",
+    "extract_tasks",
+    "extraction_of",
+    "options_of",
+    "parts_of",
+    "task_of",
+    "task_of_kernel",
+]

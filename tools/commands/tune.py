@@ -39,6 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="count what the database has as trials: go on where a session was killed"
     )
     parser.add_argument(
+        "--layouts", action="store_true", help="first choose the layouts of convolutions and dense layers by measuring"
+    )
+    parser.add_argument(
         "--cluster",
         metavar="ADDRESS",
         help="measure on the devices of this scheduler, tcp://host:port",
@@ -87,6 +90,7 @@ def run(args: argparse.Namespace) -> int:
             insecure=args.insecure,
             watcher=watcher,
             cache=not args.no_cache,
+            layouts=args.layouts,
             **options_of(args),
         )
     show(report)
@@ -130,12 +134,14 @@ def show(report: Report) -> None:
 
 
 def _explain(args: argparse.Namespace) -> int:
+    from mlc.tuning.records.context import records
     from mlc.tuning.session.explain import explain
     from mlc.tuning.tune import tasks_of
 
     if not Path(args.records).is_file():
         raise UsageError(f"{args.records}: expected a database of records, which `mlc tune` writes")
-    tasks = tasks_of(args.model, args.target, args.threads, **options_of(args))
+    with records(args.records):  # in the layouts that the database holds
+        tasks = tasks_of(args.model, args.target, args.threads, **options_of(args))
     text = explain(tasks, args.records, args.explain)
     if sys.stdout.isatty():
         from rich.console import Console

@@ -1,0 +1,1 @@
+"""Templates: a user's function that writes a schedule, and the space that its configuration spans."""
