@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,13 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layouts", action="store_true", help="first choose the layouts of convolutions and dense layers by measuring"
     )
-    parser.add_argument(
-        "--cluster",
-        metavar="ADDRESS",
-        help="measure on the devices of this scheduler, tcp://host:port",
-    )
-    parser.add_argument("--key", metavar="KEY", help="with --cluster: the key of the devices to measure on")
-    add_secret_arguments(parser)
+    _add_cluster_arguments(parser)
     parser.add_argument(
         "--plot",
         type=_svg,
@@ -60,6 +55,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure nothing: show the schedule on record of a kernel as a difference to the default, and what it "
         "changed",
     )
+
+
+def _add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say on which devices to measure."""
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="measure on the devices of this scheduler, tcp://host:port",
+    )
+    parser.add_argument("--key", metavar="KEY", help="with --cluster: the key of the devices to measure on")
+    add_secret_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -127,7 +133,8 @@ def show(report: Report) -> None:
     from mlc.tuning.session.report import COLUMNS
 
     if sys.stdout.isatty():
-        print_table("", COLUMNS, report.rows())
+        width = shutil.get_terminal_size().columns
+        print_table("", COLUMNS, report.fitting_rows(width, between=3, around=4))  # rich's borders
         print("\n".join(report.conclusion()))
     else:
         print(report)

@@ -87,8 +87,8 @@ class Report:
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether Ctrl-C ended the session."""
-        return "interrupted" in self.reason
+        """Whether Ctrl-C ended the search or the check."""
+        return "interrupted" in f"{self.reason} {self.note}"
 
     @property
     def kept(self) -> tuple[TaskReport, ...]:
@@ -98,6 +98,17 @@ class Report:
     def rows(self) -> list[tuple[str, ...]]:
         """The table, a row for each task in the order of time spent in it, with the header COLUMNS."""
         return [_row(one) for one in sorted(self.tasks, key=lambda one: -one.spent)]
+
+    def fitting_rows(self, width: int, between: int = 2, around: int = 0) -> list[tuple[str, ...]]:
+        """
+        The rows for a table of that width, with so many columns of text between two cells and around all.
+
+        Names are shortened in their middle; the hash at their end tells kernels of one name apart.
+        """
+        rows = self.rows()
+        others = [max(len(row[column]) for row in [COLUMNS, *rows]) for column in range(1, len(COLUMNS))]
+        left = max(12, width - sum(others) - between * len(others) - around)
+        return [(shortened(row[0], left), *row[1:]) for row in rows]
 
     def conclusion(self) -> list[str]:
         """The lines below the table, at most 80 columns wide where no name is longer."""
@@ -141,13 +152,9 @@ class Report:
         write_plot(self, path)
 
     def __str__(self) -> str:
-        rows = [COLUMNS, *self.rows()]
+        rows = [COLUMNS, *self.fitting_rows(_WIDTH)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-        widths[0] = max(12, min(widths[0], _WIDTH - sum(widths[1:]) - 2 * (len(COLUMNS) - 1)))
-        lines = [
-            "  ".join([shortened(row[0], widths[0]).ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-            for row in rows
-        ]
+        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
         return "\n".join([*lines, *self.conclusion()])
 
 
