@@ -18,6 +18,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Union
 
 from xdsl.ir import Data, SSAValue
@@ -65,8 +66,11 @@ class Index:
     @staticmethod
     def of(const: int, coefficients: Mapping[Term, int]) -> Index:
         """The expression with these coefficients; zero ones are dropped."""
-        items = [(t, c) for t, c in coefficients.items() if c]
+        items: list[tuple[Any, int]] = [(t, c) for t, c in coefficients.items() if c]
         if len(items) > 1:
+            if all(type(t) is int for t, _ in items):  # the common case, sorted without keys
+                items.sort()
+                return Index(const, tuple(items))
             for t, c in items:
                 if isinstance(t, Div) and t.is_mod and coefficients.get(Div(t.expr, t.by, False)) == c * t.by:
                     # (e floordiv n) * n + e mod n == e
@@ -189,6 +193,10 @@ class Index:
         if not self.terms:
             return self
         get: Callable[[int], Index] = to if callable(to) else (lambda d: to[d] if d in to else dim(d))
+        d, c = self.terms[0]
+        if len(self.terms) == 1 and isinstance(d, int):
+            part = get(d)
+            return part if c == 1 and self.const == 0 else part * c + self.const
         const = self.const
         merged: dict[Term, int] = {}
         for t, c in self.terms:
@@ -305,6 +313,7 @@ def at_least(e: Index) -> Index:
     return e.floordiv(UNBOUNDED) + 1
 
 
+@lru_cache(maxsize=1024)
 def dim(number: int) -> Index:
     """The expression that is one dimension."""
     return Index(0, ((number, 1),))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -148,13 +149,18 @@ def candidate_module(task: Task, values: Values) -> ModuleOp:
     Raises UserError where the strategy, or the function of a template, refuses them.
     """
     task.space.index_of(values)
-    module = Parser(make_context(), task.kernel).parse_module()
-    func = next(op for op in module.body.block.ops if isinstance(op, te.FuncOp))
+    func = _parsed(task.kernel).clone()
     if isinstance(call := func.attributes.get(KERNEL_TEMPLATE), StringAttr):
         return template_schedule(task, call.data, values).module
     func.attributes[KERNEL_KNOBS] = values_attribute(values)
-    module.body.block.add_op(choose_schedule(func, Target.parse(task.compiled_for), task.threads))
-    return module
+    return ModuleOp([func, choose_schedule(func, Target.parse(task.compiled_for), task.threads)])
+
+
+@lru_cache(maxsize=4)
+def _parsed(kernel: str) -> te.FuncOp:
+    """The te.func of a task's text; a builder gets many candidates of a task, so that it is parsed once."""
+    module = Parser(make_context(), kernel).parse_module()
+    return next(op for op in module.body.block.ops if isinstance(op, te.FuncOp))
 
 
 def _options(target: TargetLike, threads: int | None, given: Mapping[str, Any]) -> Options:

@@ -12,8 +12,8 @@ import inspect
 import math
 import os
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -120,7 +120,7 @@ def tune(
     target_name, count = str(Target.parse(target_text(target))), thread_count(threads)
     subject = _subject(model, target_name, count, _checked(options), cache)
     remote = None if cluster is None else (cluster, device, secret, insecure)
-    with Database(records) as database, _farm(farm, remote) as measuring:
+    with _farm(farm, remote) as measuring, Database(records) as database:
         return _Session(subject, database, measuring, plan, watcher, start).run()
 
 
@@ -274,12 +274,19 @@ def _farm(
     """The farm to measure on; one that the caller gave stays open."""
     if farm is not None:
         return nullcontext(farm)
-    if remote is not None:
-        from mlc.tuning.cluster.farm import ClusterFarm
+    return LocalFarm() if remote is None else _cluster(*remote)
 
-        cluster, device, secret, insecure = remote
-        return ClusterFarm(cluster, device, secret=secret, insecure=insecure)
-    return LocalFarm()
+
+@contextmanager
+def _cluster(
+    address: str, device: str | None, secret: str | os.PathLike[str] | None, insecure: bool
+) -> Generator[Farm]:
+    """The farm of a cluster that has such a device."""
+    from mlc.tuning.cluster.farm import ClusterFarm
+
+    with ClusterFarm(address, device, secret=secret, insecure=insecure) as farm:
+        farm.check_device()
+        yield farm
 
 
 def _known_tuner(tuner: str) -> str:

@@ -61,6 +61,7 @@ from mlc.dialects.loop.values import (
     broadcasts_to,
     element_of,
     shape_of,
+    tile_type,
     with_element,
 )
 
@@ -98,6 +99,7 @@ __all__ = [
     "i64_array",
     "shape_of",
     "tile_shape",
+    "tile_type",
     "with_element",
     "word_factors",
 ]

@@ -45,6 +45,7 @@ from mlc.dialects.access import (
 from mlc.dialects.constants import integers
 from mlc.dialects.index import Index, IndexMapAttr, compact, const
 from mlc.dialects.loop.bounds import verify_bounds
+from mlc.dialects.loop.values import tile_type
 from mlc.dialects.syntax.probe import VerifiedAround, is_probe
 from mlc.dialects.text import TextOp, parse_defined
 
@@ -207,7 +208,7 @@ class LoadOp(_Access, MaskedReadOp, VerifiedAround):
         if mask:
             assert otherwise is not None
             dims.append(otherwise)
-        result = VectorType(t.element_type, tile_shape([*exprs, *mask], tile)) if tile else t.element_type
+        result = tile_type(t.element_type, tuple(tile_shape([*exprs, *mask], tile))) if tile else t.element_type
         return LoadOp.create(operands=[buffer, *dims], properties=properties, result_types=[result])
 
     def verify_(self) -> None:
@@ -324,7 +325,7 @@ class IndexOp(_Access):
     def make(expr: Index, operands: Sequence[SSAValue], tile: Sequence[int] = ()) -> IndexOp:
         """The value of an expression over `operands`."""
         properties, dims = _split_map([expr], (), tile, operands)
-        result = VectorType(IndexType(), tile_shape([expr], tile)) if tile else IndexType()
+        result = tile_type(IndexType(), tuple(tile_shape([expr], tile))) if tile else IndexType()
         return IndexOp.create(operands=dims, properties=properties, result_types=[result])
 
     def verify_(self) -> None:

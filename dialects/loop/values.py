@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -73,6 +74,12 @@ def shape_of(t: Attribute) -> tuple[int, ...]:
 def element_of(t: Attribute) -> Attribute:
     """The element type of a vector type, or the scalar type itself."""
     return t.element_type if isinstance(t, VectorType) else t
+
+
+@lru_cache(maxsize=4096)
+def tile_type(element: Attribute, shape: tuple[int, ...]) -> VectorType:
+    """A vector type; cached, since constructing one costs as much as three ops."""
+    return VectorType(element, list(shape))
 
 
 def with_element(t: Attribute, element: Attribute) -> Attribute:

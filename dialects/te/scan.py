@@ -4,8 +4,9 @@ te.scan: stages that run step by step along their first axis, and read what earl
     scan ::= `te.scan` "name" `(` (%state `=` %init),* `)` `steps` extent `:` type,* region
 
 The first axis of each state, and of each stage in the region, is the step. A state holds all steps: the first ones are
-`init`, each further one is what the region yields, a stage for each state. A stage reads a state at earlier steps
-(`%t - 1`), not before the first that there is, and another stage of the region at its own step.
+`init`, each further one is what the region yields, a stage for each state. A stage reads a state at earlier steps that
+there are (`%t - 1`, `%t - 1 - %j`, or any step that a mask proves to be one), and another stage of the region at its
+own step.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.access import IndexParser, print_exprs
-from mlc.dialects.index import Index, IndexMapAttr, compact, const
+from mlc.dialects.index import UNKNOWN, Index, IndexMapAttr, axis_range, compact, const, dim
 from mlc.dialects.te.elements import YieldOp
 from mlc.dialects.te.stages import ComputeOp, ReadOp
 from mlc.dialects.text import TextOp, parse_defined
@@ -94,6 +95,12 @@ class ScanOp(TextOp):
         """The stages of the region in order."""
         return [op for op in self.body.block.ops if isinstance(op, ComputeOp)]
 
+    def reads_itself(self, stage: ComputeOp) -> bool:
+        """Whether a stage reads the state that it computes elsewhere than a number of steps back: points depend."""
+        own = [state for state, v in zip(self.states, self.yield_op.values, strict=True) if v.owner is stage]
+        reads = [op for op in stage.body.block.ops if isinstance(op, ReadOp) and op.tensor in own]
+        return any(step_back(op, stage.axes[0]) is None for op in reads)
+
     @property
     def yield_op(self) -> YieldOp:
         """The terminator of the region."""
@@ -145,17 +152,32 @@ class ScanOp(TextOp):
         for op in stage.body.block.ops:
             if not isinstance(op, ReadOp) or not op.map.data:
                 continue
-            back = step_back(op, stage.axes[0])
-            if op.tensor in self.states and (back is None or not 1 <= back <= self.first_step):
+            if op.tensor in self.states and not self._reads_earlier_step(op, stage):
                 raise VerifyException(
-                    f"expected '{stage.stage_name}' to read a state 1 to {self.first_step} steps back, "
-                    f"at its first axis minus a number, but got index {op.map.data[0]}"
+                    f"expected '{stage.stage_name}' to read a state 1 to {self.first_step} steps back, or at a step "
+                    f"that a condition on indices proves to be earlier, but got index {_index_text(op, stage)}"
                 )
-            if op.tensor.owner in self.stages and back != 0:
+            if op.tensor.owner in self.stages and step_back(op, stage.axes[0]) != 0:
                 raise VerifyException(
                     f"expected '{stage.stage_name}' to read '{_name(op.tensor)}' at its own step, "
-                    f"but got index {op.map.data[0]}; make it a state to read earlier steps"
+                    f"but got index {_index_text(op, stage)}; make it a state to read earlier steps"
                 )
+
+    def _reads_earlier_step(self, read: ReadOp, stage: ComputeOp) -> bool:
+        """Whether a read of a state is proved to be at a step before that of the stage, and from 0 on."""
+        indices = list(read.indices)
+        axis = stage.axes[0]
+        if axis not in indices:
+            indices.append(axis)
+        spans = dict(zip(stage.axes, stage.static_extents, strict=True))
+        ranges = {n: axis_range(max(spans[v], 1)) if v in spans else UNKNOWN for n, v in enumerate(indices)}
+        step = indices.index(axis)
+        ranges[step] = (self.first_step, max(ranges[step][1], self.first_step))
+        at, mask = read.map.data[0], read.mask.data if read.mask is not None else ()
+        return all(
+            any(e.bounds(ranges)[0] >= 0 for e in (wanted, *(wanted - m for m in mask)))
+            for wanted in (at, dim(step) - 1 - at)
+        )
 
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")
@@ -204,6 +226,12 @@ def step_back(read: ReadOp, axis: SSAValue) -> int | None:
         return None
     term, factor = first.terms[0]
     return -first.const if factor == 1 and isinstance(term, int) and read.indices[term] is axis else None
+
+
+def _index_text(read: ReadOp, stage: ComputeOp) -> str:
+    """The first index of a read, with the names of the stage's axes."""
+    names = {k: f"%{v.name_hint or k}" for k, v in enumerate(read.indices)}
+    return read.map.data[0].text(names.__getitem__)
 
 
 def _name(tensor: SSAValue) -> str:

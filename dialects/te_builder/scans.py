@@ -14,6 +14,7 @@ from mlc.dialects.te_builder.indices import StageBuilder
 from mlc.dialects.te_builder.kernels import dependences
 from mlc.dialects.te_builder.stages import copy_of, current_kernel
 from mlc.dialects.te_builder.tensors import Tensor
+from mlc.dialects.te_extern import ExternOp
 from mlc.support.errors import UserError
 
 Tensors = Tensor | Sequence[Tensor]
@@ -24,9 +25,12 @@ def scan(init: Tensors, update: Tensors, state: Tensors, inputs: Sequence[Tensor
     A recurrence: the state at all steps, which its first axis counts; of several states a tuple.
 
     `state` is a placeholder of the shape (steps, ...), `init` gives its first step or steps, and `update`, a stage of
-    the state's shape, each further one: it reads the state at `t - 1`, or as many steps back as `init` has, and may be
-    computed by several stages, whose first axis is the step, too. States may differ in the other axes. `inputs` lists
-    what else the stages read; they need not be named.
+    the state's shape, each further one: it reads the state at `t - 1`, or as many steps back as `init` has, or with
+    te.if_then_else(j < t, ...) at any step before, and may be computed by several stages, whose first axis is the step,
+    too. States may differ in the other axes. `inputs` lists what else the stages read; they need not be named.
+
+    Raises UserError for states and updates of other shapes, for reads of steps that are not there yet, and for a
+    te.scan or te.extern among the stages that depend on a state.
     """
     inits, updates, states = (_several(what, x) for what, x in (("init", init), ("update", update), ("state", state)))
     if not len(inits) == len(updates) == len(states):
@@ -40,7 +44,10 @@ def scan(init: Tensors, update: Tensors, state: Tensors, inputs: Sequence[Tensor
         _check_state(first, next_, one)
     if any(s.shape[0] != states[0].shape[0] for s in states):
         raise UserError(f"expected states of one number of steps, but got {[s.shape[0] for s in states]}")
-    op = _scan_op(inits, _stages_of_their_own(updates), states, name)
+    if len({init.shape[0] for init in inits}) > 1:
+        got = ", ".join(f"{init.shape[0]} of '{s.name}'" for init, s in zip(inits, states, strict=True))
+        raise UserError(f"expected inits of one number of steps, but got {got}; give each as many as the longest has")
+    op = _scan_op(inits, _stages_of_their_own(updates, states), states, name)
     if (kernel := current_kernel()) is not None:
         kernel.place(op)
     found = tuple(
@@ -76,16 +83,28 @@ def _text(shape: Sequence[Any]) -> str:
     return "x".join(map(str, shape)) or "()"
 
 
-def _stages_of_their_own(updates: Sequence[Tensor]) -> list[SSAValue]:
-    """The updates, each the result of a stage that no other state has."""
+def _stages_of_their_own(updates: Sequence[Tensor], states: Sequence[Tensor]) -> list[SSAValue]:
+    """
+    The updates, each the result of a stage that no other state has.
+
+    One that reads its own state elsewhere than a number of steps back is copied: then its points do not depend on each
+    other, and can be scheduled.
+    """
     found: list[SSAValue] = []
-    for tensor in updates:
+    for tensor, state in zip(updates, states, strict=True):
         value = tensor.value
-        if value is None or not isinstance(value.owner, te.ComputeOp) or value in found:
+        alone = value is not None and isinstance(value.owner, te.ComputeOp) and value not in found
+        if not alone or _reads_any_step(tensor.op, state):
             value = copy_of(tensor, "update").value
         assert value is not None
         found.append(value)
     return found
+
+
+def _reads_any_step(stage: te.ComputeOp, state: Tensor) -> bool:
+    """Whether a stage reads a state elsewhere than a number of steps back."""
+    reads = [op for op in stage.body.block.ops if isinstance(op, te.ReadOp) and op.tensor is state.value]
+    return any(te.step_back(op, stage.axes[0]) is None for op in reads)
 
 
 def _scan_op(inits: Sequence[Tensor], updates: Sequence[SSAValue], states: Sequence[Tensor], name: str) -> te.ScanOp:
@@ -95,7 +114,7 @@ def _scan_op(inits: Sequence[Tensor], updates: Sequence[SSAValue], states: Seque
     for value, arg, tensor in zip(values, block.args, states, strict=True):
         arg.name_hint = tensor.name
         mapping[value] = arg
-    for op in _in_the_loop(updates, set(values)):
+    for op in _in_the_loop(updates, set(values), name):
         copy = op.clone(mapping)
         block.add_op(copy)
         mapping.update(zip(op.results, copy.results, strict=True))
@@ -112,14 +131,20 @@ def _scan_op(inits: Sequence[Tensor], updates: Sequence[SSAValue], states: Seque
     return op
 
 
-def _in_the_loop(updates: Sequence[SSAValue], states: set[SSAValue]) -> list[Operation]:
+def _in_the_loop(updates: Sequence[SSAValue], states: set[SSAValue], name: str) -> list[Operation]:
     """The stages that the updates need and that depend on a state, in order, and the updates themselves."""
     order: dict[Operation, bool] = {}
 
     def visit(value: SSAValue) -> bool:
         op = value.owner
+        if isinstance(op, te.ScanOp | ExternOp) and any([visit(v) for v in dependences(op)]):
+            kind = "te.scan" if isinstance(op, te.ScanOp) else "te.extern"
+            raise UserError(
+                f"expected the stages of te.scan '{name}' that depend on a state to be te.compute, but "
+                f"'{op.stage_name}' is a {kind}; a recurrence inside of a step, or a call, is a te.extern with a loop body for all steps"
+            )
         if not isinstance(op, te.ComputeOp):
-            return value in states or (isinstance(op, te.ScanOp) and any([visit(v) for v in dependences(op)]))
+            return value in states
         if op not in order:
             reads = [visit(v) for v in dependences(op)]
             order[op] = any(reads)

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects import te
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import DTypeLike, Shape, element_type, numpy_dtype, shape_of
-from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, IndexMapAttr, compact
+from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, IndexMapAttr, compact, dim
 from mlc.dialects.te_builder.indices import (
     Condition,
     ElementIndex,
@@ -116,16 +116,19 @@ class Tensor:
                 if axis == 0 and self._may_be_earlier_step(stage, expr):
                     stage.unguarded.setdefault(read, "")
                     continue
+                remedy = "use te.if_then_else(...) or .read(..., mask=...)"
+                if stage.extents == self.shape and (expr - dim(axis)).is_const:
+                    remedy += "; a state of te.scan is read at earlier steps of its first axis, s[t - 1, ...]"
                 stage.unguarded[read] = (
                     f"expected an index in 0..{size - 1} on axis {axis} of {self._label}, but it spans {low}..{high}; "
-                    "use te.if_then_else(...) or .read(..., mask=...)"
+                    f"{remedy}"
                 )
 
     def _may_be_earlier_step(self, stage: StageBuilder, expr: Index) -> bool:
-        """Whether a read of a placeholder may be one of a scan's state: at the first axis minus a number."""
+        """Whether a read of a placeholder may be one of a scan's state: surely at less than the first axis."""
         is_placeholder = isinstance(self.value, BlockArgument) and self.value.owner.parent_op() is None
         same = stage.extents[:1] == self.shape[:1]
-        return is_placeholder and same and expr.terms == ((0, 1),) and expr.const < 0
+        return is_placeholder and same and (expr - dim(0)).bounds(stage.ranges)[1] < 0
 
     @property
     def _label(self) -> str:

@@ -4,9 +4,10 @@ Compile many kernels at once in forked workers.
     parent                                  worker (one for each CPU)
       sends the index of a kernel   ---->     lowers it: the module is in memory since the fork
       keeps the packed result       <----     sends it packed, or what went wrong
-      closes the pipe               ---->     ends with os._exit
+      sends `_END`                  ---->     ends with os._exit, as it does where the pipe is closed: the parent died
 
-Kernels that the cache holds are not sent. The order of the results does not depend on who was faster.
+Kernels that the cache holds are not sent. The order of the results does not depend on who was faster. Several threads
+may compile at once: a forked process closes what it inherits of the pipes to others.
 """
 
 import gc
@@ -15,9 +16,10 @@ import pickle
 import selectors
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -106,23 +108,45 @@ def _failure(job: Job, kind: str, message: str, detail: str) -> Exception:
     return KernelCrash(f"a bug in mlc: {job} cannot be compiled: {message}", job.name, detail)
 
 
+_END = 0xFFFF_FFFF
+"""The command after which a worker ends: another process may hold a copy of the pipe, and so keep it open."""
+_forking = threading.RLock()
+"""Held while this process forks, and while pipes to workers are opened and closed: no fork falls in between."""
+_ends: set[int] = set()
+"""This process's ends of the pipes to all workers, of all threads."""
+
+
+def _forget_workers() -> None:
+    """In a forked process: the workers are its parent's, and so are the threads that might hold the lock."""
+    global _forking
+    _forking = threading.RLock()
+    for end in _ends:
+        os.close(end)
+    _ends.clear()
+
+
+if hasattr(os, "fork"):
+    os.register_at_fork(
+        before=lambda: _forking.acquire(), after_in_parent=lambda: _forking.release(), after_in_child=_forget_workers
+    )
+
+
 class _Worker:
     """A forked process, as its parent sees it."""
 
-    def __init__(self, jobs: Sequence[Job], others: "Sequence[_Worker]") -> None:
-        commands, command_end = os.pipe()
-        result_end, results = os.pipe()
+    def __init__(self, jobs: Sequence[Job]) -> None:
         self.job = -1
         sys.stdout.flush()
         sys.stderr.flush()
-        self.pid = os.fork()
-        if self.pid == 0:
-            for inherited in (command_end, result_end, *(end for w in others for end in w.ends)):
-                os.close(inherited)
-            _serve(jobs, os.fdopen(commands, "rb"), os.fdopen(results, "wb"))
-        os.close(commands)
-        os.close(results)
-        self.ends = (command_end, result_end)
+        with _forking:
+            commands, command_end = os.pipe()
+            result_end, results = os.pipe()
+            _ends.update((command_end, result_end))
+            self.pid = os.fork()
+            if self.pid == 0:
+                _serve(jobs, os.fdopen(commands, "rb"), os.fdopen(results, "wb"))
+            os.close(commands)
+            os.close(results)
         self.commands: BinaryIO = os.fdopen(command_end, "wb", buffering=0)
         self.results: BinaryIO = os.fdopen(result_end, "rb")
 
@@ -139,8 +163,12 @@ class _Worker:
         """Let the worker go; its exit status."""
         if kill:
             os.kill(self.pid, signal.SIGKILL)
-        self.commands.close()
-        self.results.close()
+        with _forking:
+            _ends.difference_update((self.commands.fileno(), self.results.fileno()))
+            with suppress(BrokenPipeError):  # the worker died
+                self.send(_END)
+            self.commands.close()
+            self.results.close()
         return os.waitpid(self.pid, 0)[1]
 
 
@@ -150,8 +178,8 @@ def _serve(jobs: Sequence[Job], commands: BinaryIO, results: BinaryIO) -> None:
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handler removes the parent's directories
-        while len(command := commands.read(4)) == 4:
-            pickle.dump(_attempt(jobs[int.from_bytes(command, "little")]), results)
+        while len(command := commands.read(4)) == 4 and (job := int.from_bytes(command, "little")) != _END:
+            pickle.dump(_attempt(jobs[job]), results)
             results.flush()
         status = 0
     finally:
@@ -169,7 +197,7 @@ class _Crew:
         self.workers: list[_Worker] = []
         gc.freeze()  # the collector must not touch, and so copy, the pages that workers share
         for _ in range(count):
-            self.workers.append(_Worker(jobs, self.workers))
+            self.workers.append(_Worker(jobs))
         gc.unfreeze()
 
     def run(self) -> list[bytes]:

@@ -126,21 +126,33 @@ def compile(
         records=given_records(records),
     )
     store = Cache.default() if cache and not validate_each and not options.instruments else None
-    if specialize is False and executor in ("auto", "vm"):
-        from mlc.driver.vm.choice import VmSettings, chosen
-
-        vm = VmSettings(options, store, vm_functions, vm_memory)
-        return chosen(model, executor, vm, shapes, symbols)
-    if specialize is False:
+    if specialize is not False:
+        return _specialized(model, options, executor, store, shapes, symbols, specialize)
+    if executor not in ("auto", "vm"):
         return opened(model, options, executor, store, shapes, symbols)
+    from mlc.driver.vm.choice import VmSettings, chosen
+
+    return chosen(model, executor, VmSettings(options, store, vm_functions, vm_memory), shapes, symbols)
+
+
+def _specialized(
+    model: Source,
+    options: Options,
+    executor: str,
+    store: Cache | None,
+    shapes: Shapes | None,
+    symbols: Mapping[str, Sequence[int]] | None,
+    specialize: bool | int,
+) -> Executable:
+    """An executable that compiles a model of symbolic sizes for each shape that it is called with."""
+    from mlc.driver.models.specialize import SpecializedExecutable, kept_of
+
     if executor == "vm":
         raise UserError("expected specialize= with the executor aot or graph; the vm compiles what a call needs itself")
     executor = "aot" if executor == "auto" else executor
-    from mlc.driver.models.specialize import SpecializedExecutable, kept_of
-
     kept, loaded = kept_of(specialize), load_model(model, shapes, symbols)
     build = partial(opened, options=options, executor=executor, store=store, name=_name(model))
-    return SpecializedExecutable(loaded, kept, build, threads, executor)
+    return SpecializedExecutable(loaded, kept, build, options.threads, executor)
 
 
 def opened(

@@ -13,6 +13,7 @@ from functools import reduce
 from mlc.dialects.graph.ops import indexing as graph
 from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import Scalar, Tensor
+from mlc.dialects.te_builder.scalars import compare
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 
@@ -147,9 +148,13 @@ def argsort(op: graph.ArgsortOp, x: Tensor) -> Tensor:
     def rank(*i: te.IndexExpr) -> te.Reduction:
         k = te.reduce_axis(size)
         mine, other = x[i], x[(*i[:axis], k, *i[axis + 1 :])]
-        better = other > mine if op.descending else other < mine
+        less, more = (mine, other) if op.descending else (other, mine)
+        better, same = less < more, te.equal(other, mine)
+        if mine.kind == 0:  # NaNs come behind all numbers, and are alike
+            better |= te.equal(less, less) & compare("not_equal", more, more)
+            same |= compare("not_equal", less, less) & compare("not_equal", more, more)
         before = te.cast(k, "int64") < te.cast(i[axis], "int64")
-        first = better | (te.equal(other, mine) & before)
+        first = better | (same & before)
         return te.sum(te.cast(first, "int64"), axis=k)
 
     ranks = te.compute(x.shape, rank, "rank", attrs=te.NO_INLINE)

@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import loop
 from mlc.lowering.loop_to_llvm.tiles import positions
+from mlc.passes.loop.index_space.domain import range_of
 from mlc.support.errors import warn
 from mlc.targets.cost.thresholds import AMORTISING_STEPS
 
@@ -23,7 +24,8 @@ def check_loop(op: loop.ForOp, lanes: int, registers: int) -> None:
             f"over %{op.iv.name_hint or 'i'} keeps {needed} native vectors, more than the {registers} registers of the "
             "target; choose a smaller tile",
         )
-    for buffer in _accumulators(op):
+    first, last = range_of(op.iv)
+    for buffer in _accumulators(op) if last > first else ():
         warn(
             op,
             f"over %{op.iv.name_hint or 'i'} accumulates a tile of %{buffer.name_hint or 'buffer'} in memory; start "

@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, ZERO, Index, const, term_dims, tile_ranges
+from mlc.passes.loop.index_space.coverage import reads_own_writes, values_inside
 from mlc.passes.loop.index_space.domain import is_symbol, loop_of, loops_around
 from mlc.passes.loop.index_space.expressions import set_exprs
 from mlc.passes.loop.index_space.space import IndexSpace
@@ -62,7 +63,7 @@ Box = list[tuple[Index, int, int]]
 
 def writes_cover_reads(block: Block, ops: Sequence[loop.AccessOp]) -> bool:
     """Whether the box of each load in a block lies in the box of the stores before it."""
-    inside = _indices_inside(block)
+    inside = values_inside(block)
     space = IndexSpace()
     order = {op: k for k, op in enumerate(block.walk())}
     same = _same_in_each_run(ops, space, inside)
@@ -184,9 +185,9 @@ def accesses_of(alloc: loop.AllocOp) -> list[loop.AccessOp] | None:
 
 def split_among_siblings(alloc: loop.AllocOp, top: Block) -> list[loop.AllocOp]:
     """
-    A buffer that several sibling loops use, with no value passed from one to another, becomes one buffer per loop.
+    A buffer that several runs of sibling ops use, with no value passed from one to another, becomes one buffer per run.
 
-    Such are the main part and the rest of a partitioned loop. -> the buffers.
+    Such are the main part and the rest of a partitioned loop; a rest of one iteration is several ops. -> the buffers.
     """
     ops = accesses_of(alloc)
     if ops is None or len(ops) < 2:
@@ -195,18 +196,30 @@ def split_among_siblings(alloc: loop.AllocOp, top: Block) -> list[loop.AllocOp]:
     parts: dict[Operation, list[loop.AccessOp]] = {}
     for op in ops:
         parts.setdefault(_ancestor_in(home, op), []).append(op)
-    if len(parts) < 2 or any(home_of(part, home) is home for part in parts.values()):
-        return [alloc]
     block = alloc.parent
     assert block is not None
     allocs = [alloc]
-    for part in list(parts.values())[1:]:
+    for part in _independent_runs(home, parts)[1:]:
         copy = alloc.clone()
         block.insert_op_after(copy, alloc)
         for op in part:
             op.operands = [copy.result if v is alloc.result else v for v in op.operands]
         allocs.append(copy)
     return allocs
+
+
+def _independent_runs(home: Block, parts: dict[Operation, list[loop.AccessOp]]) -> list[list[loop.AccessOp]]:
+    """The accesses below each op of a block, joined where one op reads what an earlier one wrote."""
+    if len(parts) > 1 and not any(home_of(part, home) is home for part in parts.values()):
+        return list(parts.values())
+    runs: list[list[loop.AccessOp]] = []
+    waiting: list[loop.AccessOp] = []
+    for op in reversed([op for op in home.ops if op in parts]):
+        waiting = [*parts[op], *waiting]
+        if reads_own_writes(home, waiting):
+            runs.append(waiting)
+            waiting = []
+    return [*([waiting] if waiting else []), *reversed(runs)]
 
 
 def compact_buffer(alloc: loop.AllocOp) -> None:
@@ -220,7 +233,7 @@ def compact_buffer(alloc: loop.AllocOp) -> None:
     home.insert_op_before(alloc, _first_in(home, ops))
     parallel = any(under_parallel(op.parent) for op in ops if op.parent is not None)
     alloc.properties["scope"] = StringAttr("local" if under_parallel(home) or not parallel else "shared")
-    inside = _indices_inside(home)
+    inside = values_inside(home)
     space = IndexSpace()
     found = [(op, space.exprs(op.map.data, op.indices)) for op in ops]
     t = alloc.result.type
@@ -233,17 +246,6 @@ def compact_buffer(alloc: loop.AllocOp) -> None:
     for op, exprs in found:
         moved = [e - o for e, o in zip(exprs, origin, strict=True)]
         set_exprs(space, op, {"map": moved, "mask": space.exprs(op.mask_exprs, op.indices)})
-
-
-def _indices_inside(home: Block) -> set[SSAValue]:
-    """The values that vary in a block: its results and the indices of its loops, nested ones included."""
-    inside: set[SSAValue] = set()
-    for op in home.ops:
-        for o in op.walk():
-            inside.update(o.results)
-            if isinstance(o, loop.ForOp):
-                inside.add(o.iv)
-    return inside
 
 
 def _shrink_axis(

@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     UnknownLoc,
-    VectorType,
     f64,
     i64,
 )
@@ -158,7 +157,7 @@ class BlockToTiles:
         """A value broadcast to a tile shape."""
         if not shape or loop.shape_of(v.type) == tuple(shape):
             return v
-        return self.value(loop.BroadcastOp.make(v, VectorType(loop.element_of(v.type), list(shape))))
+        return self.value(loop.BroadcastOp.make(v, loop.tile_type(loop.element_of(v.type), tuple(shape))))
 
     def common_shape(self, values: Sequence[SSAValue]) -> tuple[int, ...]:
         """The shape to which all values stretch; () of scalars."""
@@ -209,7 +208,7 @@ class BlockToTiles:
             return
         shape = self.common_shape(operands)
         operands = [self.stretch(v, shape) for v in operands]
-        types = [VectorType(r.type, list(shape)) if shape else r.type for r in op.results]
+        types = [loop.tile_type(r.type, shape) if shape else r.type for r in op.results]
         if isinstance(op, arith.IndexCastOp) and shape:
             new: Operation = loop.CastOp.make("index_cast", operands[0], op.result.type)
         else:

@@ -19,6 +19,7 @@ from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, Index, Range, Term, const, dim, term_dims
 from mlc.passes.loop import ragged
 from mlc.passes.loop.clip import clip_loops
+from mlc.passes.loop.clip_bands import clip_bands
 from mlc.passes.loop.cuts import blocks_in, cut, erase_nest, two_bodies
 from mlc.passes.loop.index_space.domain import is_symbol, loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings
@@ -199,9 +200,10 @@ def cut_at_masks(func: loop.FuncOp) -> None:
 
 
 def partition(func: loop.FuncOp) -> None:
-    """Loops over padding, all predicates of a kernel, then the masks of its copies."""
+    """Loops over padding, all predicates of a kernel, then blocks that are masked, and the masks of its copies."""
     clip_loops(func)
     Partition(func).run()
+    clip_bands(func)
     cut_at_masks(func)
 
 

@@ -26,6 +26,8 @@ PURE = (
     *(loop.IndexOp, loop.CallIntrinsicOp),
 )
 
+_TOUCH_MEMORY = {loop.LoadOp, loop.StoreOp, loop.GatherOp, loop.ExternCallOp}
+
 
 class Promotion:
     """Promotes the accumulators of one kernel."""
@@ -65,6 +67,8 @@ class Promotion:
         known: dict[tuple[object, ...], SSAValue] = {}
         last: dict[tuple[object, ...], loop.StoreOp] = {}
         for op in list(block.ops):
+            if type(op) not in _TOUCH_MEMORY and not op.regions:
+                continue
             if isinstance(op, loop.StoreOp):
                 key = self.key(op)
                 if (before := last.get(key)) is not None:

@@ -23,7 +23,8 @@ from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.knobs import AUTO, blocks, sizes
 from mlc.schedules.registry import strategy
-from mlc.targets.cost.caches import FLOAT_BYTES, planned_l2_bytes
+from mlc.targets.cost.attention import band_block, query_block
+from mlc.targets.cost.caches import FLOAT_BYTES
 from mlc.targets.cost.threads import balance
 from mlc.targets.cost.thresholds import (
     COPIED_QUERIES,
@@ -31,8 +32,6 @@ from mlc.targets.cost.thresholds import (
     LEAST_KEYS,
     POINTWISE_VECTORS,
     STRIP_KEYS,
-    STRIP_VECTORS,
-    STRIPS,
 )
 from mlc.targets.cost.tiles import divisors, even_split, register_tile
 from mlc.targets.target import Target
@@ -120,14 +119,18 @@ class AttentionSchedule:
         self.width = target.lanes("f32")
         self.keys = parts.scores.extents[parts.rank - 1]
         self.queries = parts.scores.extents[parts.rank - 2]
+        self.masked = any(read.mask for st in (*parts.between, parts.mix) for read in st.reads)
         self.block = self.block_of_queries()
+        whole = query_block(self.queries, self.keys, target, band=True)
+        self.band = band_block(self.keys, whole, target) if self.masked else None
+        """The keys that the masks take or leave together; None without masks."""
 
     def block_of_queries(self) -> int:
-        """The queries of a block: its strips fit the planned share of L2; up to `STRIP_VECTORS` vectors."""
-        strips = STRIPS * FLOAT_BYTES * self.keys * self.width
-        vectors = max(1, min(STRIP_VECTORS, planned_l2_bytes(self.target) // strips))
-        block = min(self.queries, even_split(ceil(self.queries / self.width), vectors) * self.width)
+        """The queries of a block: its strips fit the planned share of L2."""
+        block = query_block(self.queries, self.keys, self.target, band=self.masked)
         tried = sizes(self.queries, block, TRIED_VECTORS * self.width, self.width)
+        if self.masked:  # the masks are over blocks of this size
+            tried = tuple(n for n in tried if block % n == 0)
         return min(self.queries, self.s.choose("queries", tried, block))
 
     def parts_of_queries(self) -> int:
@@ -168,13 +171,18 @@ class AttentionSchedule:
         i_tile, i = self.split(i, self.block, rows)
         part: list[SSAValue] = []
         if row and (parts := self.parts_of_queries()) > 1:
-            first, rest = s.split(row[0], [parts, None])
+            if self.band and self.queries % (parts * self.block) == 0:  # later queries see more keys: every n-th block
+                rest, first = s.split(row[0], [None, parts])
+            else:
+                first, rest = s.split(row[0], [parts, None])
             part, row = [first], [rest]
         d_tile, d = self.split(d, lanes, size.vectors * self.width)
         # a block of v stays in L1 while all rows pass over it; the sums wait in the thread's scratch
         near = self.target.l1_bytes // (2 * FLOAT_BYTES * lanes)  # keys of which v fills half of L1
-        keys = self.s.choose("mix_keys", (AUTO, *(n for n in TRIED_KEYS if n < self.keys)), AUTO)
-        j_block, j = self.split(j, self.keys, keys or even_split(self.keys, max(LEAST_KEYS, near)))
+        tried = (AUTO, *(n for n in TRIED_KEYS if n < self.keys and not self.band))
+        keys = self.s.choose("mix_keys", tried, AUTO) or self.band or even_split(self.keys, max(LEAST_KEYS, near))
+        j_block, j = self.split(j, self.keys, keys)
+        self.clip(j_block)
         grid, tiles = [*outer, *part], [*d_tile, *i_tile]
         s.reorder(*grid, *row, *j_block, *tiles, j, i, d)
         top = s.fuse(*grid) if len(grid) > 1 else grid[0] if grid else row[0]
@@ -216,8 +224,10 @@ class AttentionSchedule:
         size = register_tile(self.keys, ceil(self.block / self.width), self.target)
         *_, i, j, d = s.loops(block, n + 1, under=top)
         i_tile, i = self.split(i, self.block, size.vectors * self.width)
-        rows = self.s.choose("score_rows", (AUTO, *(n for n in TRIED_SCORE_ROWS if n < self.keys)), AUTO)
+        tried = [n for n in TRIED_SCORE_ROWS if n < self.keys and (self.band or n) % n == 0]
+        rows = self.s.choose("score_rows", (AUTO, *tried), AUTO)
         j_tile, j = self.split(j, self.keys, rows or size.rows)
+        self.clip(j_tile)
         s.reorder(*i_tile, *j_tile, d, j, i)
         at = [top, *i_tile, *j_tile][-1]
         for follower in self.followers():
@@ -283,9 +293,11 @@ class AttentionSchedule:
         j = loops[n - 1]
         s.reorder(j, i)
         if st.is_reduction:
+            self.clip([j])
             self.accumulate(st, j, [i], top, n - 1)
             return
-        _, j = self.split(j, self.keys, STRIP_KEYS)
+        j_block, j = self.split(j, self.keys, STRIP_KEYS)
+        self.clip(j_block)
         s.vectorize(j, i)
 
     def accumulate(
@@ -296,6 +308,11 @@ class AttentionSchedule:
         init, _ = s.decompose_reduction(s.block(st.name), reduce)
         s.vectorize(*tiles)
         s.vectorize(*s.loops(init, around or len(tiles), under=at)[-len(tiles) :])
+
+    def clip(self, keys: list[SSAValue]) -> None:
+        """Leave out the keys of a loop that a mask excludes."""
+        for loop in keys if self.band else ():
+            self.s.pragma(loop, "band", 1)
 
     def split(self, loop: SSAValue, extent: int, size: int) -> tuple[list[SSAValue], SSAValue]:
         """([outer], inner); no outer loop where one piece covers the axis."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from mlc.dialects import sched
+from mlc.dialects import sched, te
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.registry import strategy
@@ -15,9 +15,12 @@ from mlc.targets.target import Target
 
 @strategy(family="scan", priority=50)
 def recurrence(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
-    """Each stage in its own nest; in a scan below the loop over the steps."""
+    """Each stage in its own nest, in a scan below the loop over the steps; plain where points of a step depend."""
     s = ScheduleBuilder(kernel.name)
     for st in kernel.stages:
+        scan = st.op.parent_op()
+        if isinstance(scan, te.ScanOp) and scan.reads_itself(st.op):
+            continue
         if st.is_reduction:
             _schedule_reduction(s, st, target, threads)
         elif st.in_scan:

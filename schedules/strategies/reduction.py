@@ -55,11 +55,10 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     s.symbolic |= {loops[k] for k in st.symbolic}
     spatial, reduce = [loops[k] for k in st.spatial], [loops[k] for k in st.reduce]
     extents = [st.extents[k] for k in st.spatial]
-    inner = [spatial.pop()]
-    lanes = extents.pop()
-    # the last axis longer than one gives the rows of a register tile: channels, where a mean keeps H and W as 1
+    # the last axis longer than one gives the lanes, the one before it the rows of a register tile: a mean may keep axes
     order = sorted(range(len(spatial)), key=lambda k: extents[k] > 1 or spatial[k] in s.symbolic)
     spatial, extents = [spatial[k] for k in order], [extents[k] for k in order]
+    inner, lanes = [spatial.pop()], extents.pop()
     wide = pointwise_vectors(s) * width
     if lanes > wide or inner[0] in s.symbolic:
         outer, inner[0] = s.split(inner[0], [None, wide])

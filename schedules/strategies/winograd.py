@@ -2,6 +2,8 @@
 Winograd convolutions: input transform (v), product (m), output transform with the epilogue (y).
 
     parallel(blocks of tiles)         v | m | y, epilogue     where the weights are reused by each block from cache
+or, on one thread, the product of so many channels at a time as its register tile has:
+    v | blocks of channels out        m | y, epilogue
 or three parallel passes:
     parallel(channels in, tile rows)  v
     parallel(points a, b)             m                       one product a point, register-tiled
@@ -61,6 +63,8 @@ class WinogradSchedule:
         block = self._block()
         if self.y.symbolic:
             self._symbolic(self.work.best_rows(self.target, self.threads))
+        elif block.whole and (group := self._channels_of_a_tile()):
+            self._by_channels(group)
         elif block.whole:
             for top in self._three_passes():
                 self._parallel(top)
@@ -96,6 +100,30 @@ class WinogradSchedule:
             return [], loop
         outer, inner = self.s.split(loop, [None, size])
         return [outer], inner
+
+    def _channels_of_a_tile(self) -> int:
+        """Blocks of output channels of the product's register tile; 0 where its results are computed as a whole."""
+        blocks, width = self.m.extents[0], self.m.extents[4]
+        if self.threads > 1 or width != self.y.extents[4]:
+            return 0
+        wide = -(-width // self.lanes)
+        group = max(1, self._register_tile(self.v.extents[3], wide * blocks, wide)[1] // wide)
+        return group if group < blocks else 0
+
+    def _by_channels(self, group: int) -> None:
+        """The input transform of the picture; then the product and the output transform of `group` blocks at a time."""
+        s = self.s
+        n, oc, oh, ow, oi = s.loops(s.block(self.y.name), 5)
+        top, oc = s.split(oc, [None, group])
+        th, r = self._split(oh, self.y.extents[2], self.size)
+        tw, c = self._split(ow, self.y.extents[3], self.size)
+        s.reorder(top, n, oc, *th, *tw, r, c, oi)
+        self._output_transform([oc, *th, *tw][-1], [r, c, oi])
+        made = s.block(self.m.name)
+        s.compute_at(made, top)
+        s.set_scope(made, "local")
+        self._product(self.v.extents[3], top, group)
+        self._input_transform(self.v.extents[3], None)
 
     def _three_passes(self) -> list[SSAValue]:
         """One parallel pass over the picture for each step; the parallel loops."""
@@ -173,11 +201,11 @@ class WinogradSchedule:
             s.vectorize(*s.loops(block, st.num_spatial, under=at)[2:])
         s.vectorize(*tile)
 
-    def _product(self, count: int, under: SSAValue | None) -> list[SSAValue]:
-        """m: a matrix product for each point of a tile; its outer loops."""
+    def _product(self, count: int, under: SSAValue | None, blocks: int = 0) -> list[SSAValue]:
+        """m, or `blocks` of its blocks of channels: a matrix product for each point of a tile; its outer loops."""
         s, st = self.s, self.m
         oc, a, b, t, oi, ic, ii = s.loops(s.block(st.name), 7, under=under)
-        wide, blocks = -(-st.extents[4] // self.lanes), st.extents[0]
+        wide, blocks = -(-st.extents[4] // self.lanes), blocks or st.extents[0]
         rows, vectors = self._register_tile(count, wide * blocks, wide)
         oc_outer, oc = self._split(oc, blocks, max(1, vectors // wide))
         t_outer, t = self._split(t, count, rows)

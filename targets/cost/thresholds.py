@@ -122,6 +122,15 @@ STRIP_KEYS = 4
 """Keys that one step of a pass over the strip takes. Not measured apart."""
 LEAST_KEYS = 16
 """Keys of a block of values, at least. Not measured apart."""
+BAND_KEYS = 32
+"""
+Keys that are taken or left together where a mask allows a band of keys, at least: blocks of the second product.
+
+Fewer skip more of the masked keys, but load and store the sums more often. Source: causal attention over 128 to 2048
+keys, `AMORTISING_STEPS`.
+"""
+BAND_VECTORS = 2
+"""Vectors of queries in a block under such a mask, at most: more see more masked keys. Source: the same."""
 COPIED_QUERIES = 64
 """Queries that share a contiguous copy of keys or values, at least. Source: MiniLM of 128 words."""
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import getpass
+import logging
 import platform
 import time
 from collections import deque
 from collections.abc import Generator, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
@@ -56,6 +58,7 @@ def connected(address: str, secret: str | os.PathLike[str] | None, insecure: boo
     distributed = need_distributed()
     security = security_of(secret, insecure)
     address = address_of(address, security)
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # what goes wrong is told in results and errors
     try:
         return distributed.Client(address, security=security, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError, RuntimeError, ValueError) as error:
@@ -85,6 +88,7 @@ class ClusterFarm:
         priority: int = 0,
         patience: float = 60.0,
     ) -> None:
+        self._address = address
         self._client = connected(address, secret, insecure)
         self._device, self._priority, self._patience = device, priority, patience
         self._builds = Builds(cores, candidate)
@@ -139,6 +143,10 @@ class ClusterFarm:
         ((_, answer),) = self._run([_Job(inputs[0], chosen, rounds)], evaluation, key)
         return compared(built, answer.outcomes, rounds, answer.seconds, answer.machine)
 
+    def check_device(self) -> None:
+        """UserError for a key that no device has, before anything is measured."""
+        self._key(None)
+
     # --- devices -------------------------------------------------------------------------------------------------
 
     def _key(self, device: str | None) -> str:
@@ -161,6 +169,18 @@ class ClusterFarm:
     # --- running -------------------------------------------------------------------------------------------------
 
     def _run(self, jobs: Sequence[_Job], evaluation: Evaluation, key: str) -> Generator[tuple[int, RunAnswer]]:
+        """Each job's number and answer; UserError where the scheduler ends."""
+        try:
+            yield from self._dispatch(jobs, evaluation, key)
+        except (OSError, RuntimeError, CancelledError) as error:
+            if self._client.status == "running":
+                raise
+            raise UserError(
+                f"expected the scheduler at {self._address} to answer, but it has ended; results that came are kept, "
+                "and the same command with --resume goes on"
+            ) from error
+
+    def _dispatch(self, jobs: Sequence[_Job], evaluation: Evaluation, key: str) -> Generator[tuple[int, RunAnswer]]:
         """Each job's number and answer, in the order in which devices give them."""
         from mlc.tuning.cluster.inventory import workers_of
         from mlc.tuning.cluster.server import Missing, RunAnswer

@@ -28,6 +28,9 @@ CANDIDATE = "mlc.tuning:candidate_module"
 WORN_BYTES = 1 << 31
 """Growth of a builder's address space after which a new one takes its place."""
 
+GARBAGE = 1_000_000
+"""Objects that builds have left behind, beyond which a builder collects garbage: of the order of 100 MB."""
+
 _WARM = """
 te.func @warm(%x: tensor<8x32xf32>, %w: tensor<32x32xf32>) -> tensor<8x32xf32> {
   %y = te.compute "y" (%i : 8, %j : 32) reduce (%k : 32) sum {
@@ -134,12 +137,13 @@ def serve(connection: Connection[Any, Any]) -> None:
     """Build what is sent, until the connection ends: (maker, candidate, whether it is the default, bytes of memory)."""
     settle()
     worn = address_space() + WORN_BYTES
-    gc.disable()  # a build's garbage goes at its end
+    gc.disable()
     while True:
         try:
             name, given, is_default, memory_bytes = connection.recv()
         except EOFError:
             return
         built = build(name, given, is_default, memory_bytes)
-        connection.send((built, address_space() > worn))
-        gc.collect()
+        if gc.get_count()[0] > GARBAGE:
+            gc.collect()
+        connection.send((built, address_space() > worn))  # the last: no builder works while a kernel is timed

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import ceil
 from typing import Any
 
 from mlc.codegen.jit import JitCode, load_libraries
@@ -34,6 +35,8 @@ from mlc.tuning.results import ErrorCode
 
 _ROUND_ATTEMPTS = 3
 """How often a round of a comparison is run at most, while the CPUs' distance changes."""
+_HANDOVERS = 2000
+"""Hand-overs of a cache line by which the distance of two CPUs is told: far from near differs by a factor of 4."""
 _NOTE_BYTES = 1 << 16
 _NOTE_HEAD = 32
 """The address, the signal, the candidate, and the length of the list of regions behind them: 8 bytes each."""
@@ -108,7 +111,7 @@ class CrashNote:
 
 def _handover(probes: Code | None) -> float | None:
     """Nanoseconds that a cache line takes between two CPUs; None where that is not asked, or there is one CPU."""
-    return None if probes is None or available_cpus() < 2 else measure_handover_ns(probes)
+    return None if probes is None or available_cpus() < 2 else measure_handover_ns(probes, _HANDOVERS)
 
 
 @dataclass
@@ -198,6 +201,8 @@ class Trials:
         self.task, self.timer, self.note, self.evaluation = task, timer, note, evaluation
         note.watch(timer)
         self.outputs = [ArrayRegion(info) for info in task.signature.outputs]
+        self._calls: dict[int, int] = {}
+        """The calls in a timed loop of each candidate, as the round before found them."""
 
     def run(self, artefacts: Sequence[Artefact], rounds: int, probes: Code | None) -> list[list[RunOutcome]]:
         """For each candidate its outcome in each round; all are checked before one is timed."""
@@ -262,13 +267,14 @@ class Trials:
         try:
             seconds = time_evaluator(
                 lambda count: timer.nanoseconds(kernel.address, kernel.args, kernel.rt, count),
-                evaluation,
+                replace(evaluation, number=self._calls.get(number, evaluation.number)),
                 flush,
                 slower,
             )
             kernel.check_guards()
         except Exception as error:
             return failed(error)
+        self._calls[number] = max(evaluation.number, ceil(evaluation.min_repeat_ms / 1e3 / max(seconds[-1], 1e-9)))
         return self._difference() or RunOutcome(seconds)
 
 

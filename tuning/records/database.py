@@ -169,8 +169,12 @@ class Database:
 
     def hints(self, task: Task) -> list[Values]:
         """The candidates that another compiler's log holds, its fastest first: worth measuring early."""
-        foreign = [one for one in self.records(task.key) if one.result.is_foreign and self._is_current(one)]
-        return [one.values for one in sorted(foreign, key=lambda one: one.result.cost)]
+        return [values for values, _ in self.foreign(task)]
+
+    def foreign(self, task: Task) -> list[tuple[Values, MeasureResult]]:
+        """What another compiler's log holds of a task, its fastest first: seconds of that compiler's kernels."""
+        found = [one for one in self.records(task.key) if one.result.is_foreign and self._is_current(one)]
+        return [(one.values, one.result) for one in sorted(found, key=lambda one: one.result.cost)]
 
     def best(self, task: Task | TaskKey) -> Record | None:
         """

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from mlc.support.errors import UserError
 from mlc.tuning.budget import Budget
@@ -25,6 +25,12 @@ from mlc.tuning.session.watch import Point, Standing, Trail, Watcher
 from mlc.tuning.space import Values
 from mlc.tuning.task import Task
 from mlc.tuning.tuners.protocol import Tuner, make_tuner
+
+SEED_TASKS = 3
+"""Tasks most like one whose fastest candidates are measured early for it, too, where its space has them."""
+
+Measured: TypeAlias = Sequence[tuple[Values, MeasureResult]]
+"""Candidates with their results."""
 
 INTERRUPTED = "it was interrupted"
 """Why a session is over that Ctrl-C ended."""
@@ -78,6 +84,8 @@ class Search:
         self.reason = ""
         """Why the search is over, as a clause."""
         self._tuners: list[Tuner | None] = [None] * len(self.tasks)
+        self._seeds: dict[int, list[int]] = {}
+        """Candidates of each task that are measured before its tuner's: those that records recommend."""
         self._earlier = [self._known(task) for task in self.tasks]
         counted = sum(map(len, self._earlier)) if plan.resume else 0
         self.budget = Budget(
@@ -151,13 +159,28 @@ class Search:
         tuner = self._tuners[number]
         if tuner is None:
             task = self.tasks[number]
-            tuner = make_tuner(self.plan.tuner, task, self.plan.seed, self.database.history(like=task))
+            history, foreign = self.database.history(like=task), self.database.foreign(task)
+            lessons = [(task, foreign), *history] if foreign else history
+            tuner = make_tuner(self.plan.tuner, task, self.plan.seed, lessons)
             tuner.update(self._earlier[number])
+            self._seeds[number] = self._recommended(number, foreign, history)
             self._tuners[number] = tuner
         return tuner
 
+    def _recommended(self, number: int, foreign: Measured, history: Sequence[tuple[Task, Measured]]) -> list[int]:
+        """Candidates that another compiler's log has, and the fastest ones of tasks like this one; none is known."""
+        task = self.tasks[number]
+        ran = [[one for one in known if one[1].cost < inf] for _, known in history[:SEED_TASKS]]
+        likely = [*foreign, *(min(known, key=lambda one: one[1].cost) for known in ran if known)]
+        seeds = dict.fromkeys(index for values, _ in likely if (index := _index(task, values)) is not None)
+        known = {task.space.index_of(task.space.default), *(index for index, _ in self._earlier[number])}
+        return [index for index in seeds if index not in known]
+
     def _round(self, number: int, count: int) -> None:
-        indices = self._tuner(number).propose(count)
+        tuner = self._tuner(number)
+        seeds = self._seeds[number][: max(1, count // 2)]
+        del self._seeds[number][: len(seeds)]
+        indices = list(dict.fromkeys([*seeds, *tuner.propose(count - len(seeds))]))
         if not indices:
             self.budget.exhaust(number)
             return

@@ -12,8 +12,9 @@ from mlc.dialects import graph
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, product, shape_of
 from mlc.dialects.te_builder.loop_body import Buffer, Fill, LoopBodyBuilder, Outputs
+from mlc.lowering.graph_to_te.extern.best import argsort
 from mlc.lowering.graph_to_te.extern.movement import cumulative, scatter_elements, scatter_nd
-from mlc.lowering.graph_to_te.extern.order import Keys, argsort, sort
+from mlc.lowering.graph_to_te.extern.order import Keys, sort
 from mlc.lowering.graph_to_te.extern.suppression import non_max_suppression
 
 Extern = Callable[..., None]
@@ -143,7 +144,7 @@ EXTERN: dict[type[Operation], Extern] = {
 }
 
 
-MAX_COUNTED_RANKS = 512
+MAX_COUNTED_RANKS = 24
 """Elements up to which argsort counts each element's rank (vectorized te, quadratic) instead of sorting."""
 MAX_GATHERED_UPDATES = 1 << 22
 """Pairs (element, update) up to which a scatter searches the updates of each element (vectorized te)."""

@@ -57,7 +57,7 @@ def compute_inline(kernel: Kernel, op: sched.ComputeInlineOp) -> None:
     (buffer,) = buffers_written(block)
     readers = blocks_accessing(buffer, stores=False)
     for reader in readers:
-        kernel.check(inputs_unchanged(block, reader))
+        kernel.check(inputs_unchanged(kernel, block, reader))
         kernel.check_later(reader)
     for use in list(buffer.uses):
         if isinstance(use.operation, loop.LoadOp):

@@ -16,20 +16,31 @@ def dependence_equalities(space: IndexSpace, a: Access, b: Access, apart: set[in
     Between the two iterations the values `apart` may differ, the values `inner` differ as they like, and all others
     are the same. Per dimension, equal subscripts `sum(c * t) + rest` of terms t over `apart` are solved as digits of a
     mixed radix: a term whose coefficient exceeds the distance that all smaller terms and `rest` can make up must be
-    equal. Where these expressions determine all of `apart` (`recoverable`), the accesses are independent across it.
+    equal. Terms of `rest` with a larger coefficient must be equal by the same law, and do not count. Where these
+    expressions determine all of `apart` (`recoverable`), the accesses are independent across it.
     """
     found: set[Index] = set()
     for e, f in zip(a.exprs, b.exprs, strict=True):
         x, y = _Subscript(space, e, apart, inner), _Subscript(space, f, apart, inner)
         if x.apart != y.apart or x.same != y.same or not x.apart:
             continue
-        terms = sorted(x.apart, key=lambda item: -abs(item[1]))
-        reach = max(abs(y.high - x.low), abs(x.high - y.low)) + sum(abs(c) * _width(space, t) for t, c in terms)
-        for t, c in terms:
-            reach -= abs(c) * _width(space, t)
-            if reach >= abs(c):
-                break
-            found.add(Index(0, ((t, 1),)))
+        found |= {Index(0, ((t, 1),)) for t in _equal_terms(space, x, y)}
+    return found
+
+
+def _equal_terms(space: IndexSpace, x: _Subscript, y: _Subscript) -> list[Term]:
+    """The terms over `apart` that must be equal where two subscripts are."""
+    found = [t for t, _ in x.apart if not _width(space, t)]
+    terms = {t: abs(c) for t, c in x.apart if t not in found}
+    inner = {abs(c) for c, low, high in (*x.inner, *y.inner) if high > low}
+    for size in sorted({*terms.values(), *inner}, reverse=True):
+        (low, high), (first, last) = x.below(size), y.below(size)
+        same = [t for t, c in terms.items() if c == size]
+        twice = len(same) > 1 or (same and size in inner)
+        smaller = sum(c * _width(space, t) for t, c in terms.items() if c < size)
+        if twice or max(abs(last - low), abs(high - first)) + smaller >= size:
+            break
+        found += same
     return found
 
 
@@ -39,11 +50,20 @@ class _Subscript:
     def __init__(self, space: IndexSpace, e: Index, apart: set[int], inner: set[int]) -> None:
         self.apart: list[tuple[Term, int]] = []
         self.same: list[tuple[Term, int]] = []
-        rest: list[tuple[Term, int]] = []
+        self.const = e.const
+        self.inner: list[tuple[int, int, int]] = []
+        """(coefficient, lowest value, highest value) of each term over `inner`."""
         for t, c in e.terms:
             used = term_dims(t)
-            (rest if used & inner else self.apart if used & apart else self.same).append((t, c))
-        self.low, self.high = Index(e.const, tuple(rest)).bounds(space.ranges)
+            if used & inner:
+                self.inner.append((c, *Index(0, ((t, 1),)).bounds(space.ranges)))
+            else:
+                (self.apart if used & apart else self.same).append((t, c))
+
+    def below(self, size: int) -> Range:
+        """The bounds of the constant and of the terms over `inner` with smaller coefficients or of one value."""
+        spans = [(low * c, high * c) for c, low, high in self.inner if low == high or abs(c) < size]
+        return self.const + sum(map(min, spans)), self.const + sum(map(max, spans))
 
 
 def _width(space: IndexSpace, term: Term) -> int:

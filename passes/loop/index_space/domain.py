@@ -14,13 +14,19 @@ then also holds, trivially, where nothing runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import product
+from math import prod
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.constants import integers
-from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, Range, Ranges, axis_range, size_of
+from mlc.dialects.index import UNBOUNDED, UNKNOWN, Div, Index, Range, Ranges, axis_range, size_of
 from mlc.dialects.loop import BlockOp, ForOp, FuncOp, YieldOp
+
+MOST_POINTS = 4096
+"""Points at which the bounds of a minimum are computed exactly, at most."""
 
 
 def loops_around(op: Operation, within: Operation | None = None) -> list[ForOp]:
@@ -76,8 +82,24 @@ def _range_of_loop(f: ForOp) -> Range:
 
 def range_between(lower: Index, upper: Index, ranges: Ranges) -> Range:
     """The range of the index of a loop with these bounds, the second one exclusive."""
-    first = lower.bounds(ranges)[0]
-    return first, max(upper.bounds(ranges)[1] - 1, first)
+    first = bounds_of(lower, ranges)[0]
+    return first, max(bounds_of(upper, ranges)[1] - 1, first)
+
+
+def bounds_of(e: Index, ranges: Ranges) -> Range:
+    """The bounds of an expression; of a minimum or maximum, whose terms are over the same dimensions, exact ones."""
+    if not any(isinstance(t, Div) and t.by == UNBOUNDED for t, _ in e.terms):
+        return e.bounds(ranges)
+    spans = tuple((d, ranges[d]) for d in sorted(e.dims()))
+    points = prod(last + 1 - first for _, (first, last) in spans)
+    return _exact_bounds(e, spans) if points <= MOST_POINTS else e.bounds(ranges)
+
+
+@lru_cache(maxsize=4096)
+def _exact_bounds(e: Index, spans: tuple[tuple[int, Range], ...]) -> Range:
+    axes = [range(first, last + 1) for _, (first, last) in spans]
+    values = [e.evaluate(dict(zip((d for d, _ in spans), at, strict=True))) for at in product(*axes)]
+    return min(values), max(values)
 
 
 class LazyRanges(dict[int, Range]):

@@ -62,3 +62,76 @@ loop.func @own(%X: memref<8x4xf32>, %n: memref<8x4xindex>, %Y: memref<8x4xf32>) 
     }
   }
 }
+
+// The last iteration of a loop, which stands behind it as several loops, gets a buffer of its own.
+// CHECK-LABEL: loop.func @rest
+// CHECK-NEXT:    loop.for %{{.*}} = 0 to 3 {
+// CHECK-NEXT:      %[[MAIN:.*]] = loop.alloc "local" : memref<4xf32>
+// CHECK:           loop.store %{{.*}}, %[[MAIN]][%{{.*}}]
+// CHECK:           loop.load %[[MAIN]][-%{{.*}} + 3]
+// CHECK:         %[[REST:.*]] = loop.alloc "local" : memref<3xf32>
+// CHECK-NEXT:    loop.for %{{.*}} = 0 to 2 {
+// CHECK:           loop.store %{{.*}}, %[[REST]][%{{.*}}]
+// CHECK:         loop.store %{{.*}}, %[[REST]][2]
+// CHECK:           loop.load %[[REST]][-%{{.*}} + 2]
+loop.func @rest(%X: memref<15xf32>, %Y: memref<15xf32>) attributes {outputs = 1 : i64} {
+  %b = loop.alloc "shared" : memref<15xf32>
+  loop.for %i = 0 to 3 {
+    loop.for %k = 0 to 4 {
+      %x = loop.load %X[%i * 4 + %k] : f32
+      loop.store %x, %b[%i * 4 + %k] : f32
+    }
+    loop.for %k = 0 to 4 {
+      %x = loop.load %b[%i * 4 - %k + 3] : f32
+      loop.store %x, %Y[%i * 4 + %k] : f32
+    }
+  }
+  loop.for %k = 0 to 2 {
+    %x = loop.load %X[%k + 12] : f32
+    loop.store %x, %b[%k + 12] : f32
+  }
+  %z = loop.load %X[14] : f32
+  loop.store %z, %b[14] : f32
+  loop.for %k = 0 to 3 {
+    %x = loop.load %b[14 - %k] : f32
+    loop.store %x, %Y[%k + 12] : f32
+  }
+}
+
+// Stores that leave gaps, or stand behind a mask or in a loop of open bounds, do not begin a buffer anew.
+// CHECK-LABEL: loop.func @gaps
+// CHECK-COUNT-3:  loop.alloc "local"
+// CHECK-NOT:      loop.alloc
+loop.func @gaps(%X: memref<8xf32>, %Y: memref<24xf32>, %n: index) attributes {outputs = 1 : i64} {
+  %a = loop.alloc "shared" : memref<8xf32>
+  %b = loop.alloc "shared" : memref<8xf32>
+  %c = loop.alloc "shared" : memref<8xf32>
+  loop.for %i = 0 to 8 {
+    %x = loop.load %X[%i] : f32
+    loop.store %x, %a[%i] : f32
+    loop.store %x, %b[%i] : f32
+    loop.store %x, %c[%i] : f32
+  }
+  %z = arith.constant 0.0 : f32
+  loop.for %i = 0 to 4 {
+    loop.store %z, %a[%i * 2] : f32
+  }
+  loop.for %i = 0 to 7 {
+    %x = loop.load %a[%i] : f32
+    loop.store %x, %Y[%i] : f32
+  }
+  loop.for %i = 0 to 8 {
+    loop.store %z, %b[%i] mask (%n - %i) : f32
+  }
+  loop.for %i = 0 to 8 {
+    %x = loop.load %b[%i] : f32
+    loop.store %x, %Y[%i + 8] : f32
+  }
+  loop.for %i = 0 to %n {
+    loop.store %z, %c[%i] : f32
+  }
+  loop.for %i = 0 to 8 {
+    %x = loop.load %c[%i] : f32
+    loop.store %x, %Y[%i + 16] : f32
+  }
+}

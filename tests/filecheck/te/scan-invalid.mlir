@@ -1,7 +1,7 @@
 // RUN: mlc-opt %s --split-input-file --verify-diagnostics
 
 te.func @back(%x: tensor<1x4xf32>) -> tensor<8x4xf32> {
-  // expected-error @below {{expected 'u' to read a state 1 to 1 steps back, at its first axis minus a number, but got index %0}}
+  // expected-error @below {{expected 'u' to read a state 1 to 1 steps back, or at a step that a condition on indices proves to be earlier, but got index %t}}
   %s = te.scan "s" (%h = %x) steps 8 : tensor<8x4xf32> {
     %u = te.compute "u" (%t : 8, %i : 4) {
       %0 = te.read %h[%t, %i] : f32

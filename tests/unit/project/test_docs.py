@@ -50,12 +50,30 @@ def test_every_op_is_documented():
 
 @pytest.mark.parametrize("page", [*generate.WITH_COMMANDS, *generate.TUTORIALS], ids=lambda page: page.stem)
 def test_the_code_on_a_page_runs(page, tmp_path, monkeypatch):
+    if missing := generate.lacking(page):
+        pytest.skip(missing)
     monkeypatch.setenv("MLC_CACHE_DIR", str(tmp_path / "cache"))
     folder = tmp_path / "page"
     folder.mkdir()
     text, differences = blocks.run_page(page.read_text(), folder)
     assert not differences, f"{REMEDY}\n" + "\n".join(map(str, differences))
     assert text == page.read_text()
+
+
+def test_a_page_says_what_is_missing(monkeypatch, tmp_path):
+    pages = [page for page in generate.TUTORIALS if page.stem == "6-blas"]
+    monkeypatch.setattr("numpy.__file__", str(tmp_path / "numpy" / "__init__.py"))
+    assert [generate.lacking(page) for page in pages] == [
+        "numpy has no OpenBLAS of its own here: its wheels from PyPI have one, in numpy.libs"
+    ]
+
+
+@pytest.mark.parametrize("page", generate.TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_draws_its_steps_beside_numpy(page):
+    pictures = re.findall(r"!\[time by step\]\((\w+\.svg)\)", page.read_text())
+    assert pictures
+    for name in pictures:
+        assert ">numpy</text>" in (page.parent / name).read_text()
 
 
 def test_the_code_on_the_page_of_onednn_runs(tmp_path, monkeypatch):

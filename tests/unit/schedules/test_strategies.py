@@ -7,8 +7,10 @@ from strategy_cases import (
     CASES,
 )
 
+import mlc
 from mlc.dialects import loop
 from mlc.interp.loop import run
+from mlc.targets.target import native_target
 
 
 def reference(text: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -63,3 +65,19 @@ SHAPES = {
 def test_register_tiles(name: str) -> None:
     module = through(parse(CASES[name]), "te-add-schedule{target=x86-64-v4}", *SCHEDULED)
     assert SHAPES[name] in str(module)
+
+
+def test_a_kept_axis_of_size_one_gives_no_lanes():
+    text = """
+    te.func @argmax(%x: tensor<200x300xf32>) -> tensor<200x1xi64> {
+      %best, %at = te.compute "best" (%i : 200, %kept : 1) reduce (%k : 300) argmax {
+        %0 = te.read %x[%i, %k] : f32
+        %1 = arith.index_cast %k : index to i64
+        te.yield %0, %1 : f32, i64
+      } : tensor<200x1xf32>, tensor<200x1xi64>
+      te.return %at : tensor<200x1xi64>
+    }"""
+    op = mlc.build(text, threads=1)
+    assert f"vector<{4 * native_target().lanes('f32')}xf32>" in op.text("loop")
+    x = np.random.default_rng(0).standard_normal((200, 300)).astype(np.float32)
+    np.testing.assert_array_equal(op(x), x.argmax(axis=1, keepdims=True))

@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 import small_model
+from xdsl.dialects.builtin import UnitAttr
 
 import mlc
 from mlc import te
@@ -53,6 +54,15 @@ def test_the_default_candidate_is_what_the_compiler_chooses():
     assert [line.strip() for line in made.splitlines() if "sched." in line][1:] == [
         line.strip() for line in chosen.splitlines() if "sched." in line
     ][1:]
+
+
+def test_candidates_of_a_task_share_no_ir():
+    task = task_of(product(), threads=1)
+    before = str(candidate_module(task, task.space.default))
+    module = candidate_module(task, task.space.default)
+    for op in list(module.walk()):
+        op.attributes["changed"] = UnitAttr()
+    assert str(candidate_module(task, task.space.default)) == before
 
 
 def test_any_candidate_computes_the_same():

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -100,3 +101,61 @@ def test_the_timing_tree_lists_children_below_their_phase():
     assert dict(rows)["graph/fuse"] == 0.5
     lines = table(rows, 1.0).splitlines()
     assert lines[3] == "    0.5000   50.0    fuse"
+
+
+def test_threads_may_have_workers_at_once():
+    """A worker that kept a pipe of another thread's workers open would let both threads wait for ever."""
+    results: dict[int, list[bytes]] = {}
+
+    def compile_some(number: int) -> None:
+        for _ in range(12):
+            results[number] = run_jobs([job(i) for i in range(4)], 2)
+
+    threads = [threading.Thread(target=compile_some, args=(n,), daemon=True) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert [[r.split(b":")[0] for r in results[n]] for n in range(4)] == [[b"0", b"1", b"2", b"3"]] * 4
+
+
+def test_a_forked_process_keeps_no_worker_alive():
+    """A worker ends when its parent dies, also where another child of that parent lives on."""
+    reader, writer = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        devnull = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(devnull, 1)  # what lives on would keep pytest's pipes open
+        os.dup2(devnull, 2)
+
+        def fork_another(finished: int, of: int) -> None:
+            if os.fork() == 0:
+                os.close(writer)
+                time.sleep(8)
+                os._exit(0)
+            os.write(writer, b"go")
+
+        tell = job(0, lambda: os.write(writer, b"%9d" % os.getpid()) and b"")
+        run_jobs([tell, job(1, lambda: time.sleep(8) or b"")], 2, fork_another)
+        os._exit(0)
+    told = b""
+    while len(told) < 11:
+        told += os.read(reader, 64)
+    worker = int(told[:9])
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    until = time.monotonic() + 6
+    while _is_running(worker) and time.monotonic() < until:
+        time.sleep(0.02)
+    os.close(reader)
+    os.close(writer)
+    assert not _is_running(worker)
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False

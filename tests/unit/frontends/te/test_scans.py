@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from te_kernels import KERNELS
 from te_levels import check_levels
 
 import mlc
+from mlc.driver.models.load import parse_module
 from mlc.interp import loop as loop_interpreter
 from mlc.interp import te as interpreter
 from mlc.support.errors import UserError, collected_warnings
@@ -142,6 +144,165 @@ def test_two_first_steps_and_states_of_one_update():
     check_levels(func, [v], [np.stack(wanted)] * 2)
 
 
+def filtered(n, width, taps):
+    """An autoregressive filter: each step sums as many steps back as there are taps."""
+    x, s, c = (
+        te.placeholder((n, width), name="x"),
+        te.placeholder((n, width), name="s"),
+        te.placeholder((taps,), name="c"),
+    )
+    j = te.reduce_axis(taps, "j")
+    total = te.compute((n, width), lambda t, i: te.sum(s[t - 1 - j, i] * c[j], axis=j), "total")
+    y = te.compute((n, width), lambda t, i: total[t, i] + x[t, i], "y")
+    return te.func("ar", [x, c], [te.scan(te.compute((taps, width), lambda t, i: x[t, i], "first"), y, s)])
+
+
+def filter_steps(x, c):
+    ys = list(x[: len(c)])
+    for t in range(len(c), len(x)):
+        ys.append(sum(ys[t - 1 - j] * c[j] for j in range(len(c))) + x[t])
+    return np.stack(ys)
+
+
+def test_reads_of_several_steps_back():
+    arrays = [values(12, 16), values(3, seed=1) / 2]
+    check_levels(filtered(12, 16, 3), arrays, [filter_steps(*arrays)], tolerance=1e-4)
+    operator = mlc.build(filtered(te.var("n", 3, 100), 16, 3), threads=2)
+    for n in (3, 5, 40):
+        arrays = [values(n, 16), values(3, seed=1) / 2]
+        np.testing.assert_allclose(operator(*arrays), filter_steps(*arrays), rtol=1e-3, atol=1e-4)
+
+
+def with_history(n, width, direct):
+    """Each step adds halves of all steps before; `direct`: the state is the reduction itself."""
+    x, s, j = te.placeholder((n, width), name="x"), te.placeholder((n, width), name="s"), te.reduce_axis(n, "j")
+
+    def before(t, i):
+        return te.sum(te.if_then_else(j < t, s[j, i] * 0.5, 0.0), axis=j)
+
+    up = te.compute((n, width), before, "up")
+    y = up if direct else te.compute((n, width), lambda t, i: up[t, i] + x[t, i], "y")
+    return te.func("history", [x], [te.scan(te.compute((1, width), lambda t, i: x[t, i], "first"), y, s)])
+
+
+@pytest.mark.parametrize("direct", [False, True])
+def test_reads_of_all_earlier_steps(direct):
+    def wanted(x):
+        ys = [x[0]]
+        for t in range(1, len(x)):
+            ys.append(sum(ys) / 2 + (0 if direct else x[t]))
+        return np.stack(ys)
+
+    a = np.round(values(7, 32) * 4)
+    text = str(
+        parse_module(str(with_history(7, 32, direct)), "test").body.block.first_op
+    )  # masks in the parser's order
+    check_levels(parse_module(text, "test").body.block.first_op, [a], [wanted(a)])
+    operator = mlc.build(with_history(te.var("n"), 32, direct), threads=2)
+    for n in (1, 2, 9):
+        a = np.round(values(n, 32) * 4)
+        np.testing.assert_array_equal(operator(a), wanted(a))
+
+
+def test_a_stage_whose_points_depend_on_each_other_is_left_as_it_is():
+    """In IR the state may be such a reduction itself; the strategy does not try to reorder it."""
+    text = str(with_history(6, 8, False)).replace("te.yield %y :", "te.yield %up :")
+    text = re.sub(r" *%y = te.compute .*?\} : tensor<6x8xf32>\n", "", text, flags=re.DOTALL)
+    a, ys = np.round(values(6, 8) * 4), []
+    for t in range(6):
+        ys.append(sum(ys) / 2 if t else a[0])
+    np.testing.assert_array_equal(mlc.build(text, threads=1)(a), np.stack(ys))
+
+
+def test_steps_that_a_condition_guards():
+    x, s = te.placeholder((6, 4), name="x"), te.placeholder((6, 4), name="s")
+    update = te.compute((6, 4), lambda t, i: te.if_then_else(t >= 3, s[t - 3, i], 0.0) + x[t, i], "update")
+    func = te.func("guarded", [x], [te.scan(te.compute((1, 4), lambda t, i: x[t, i], "first"), update, s)])
+    a, wanted = np.round(values(6, 4) * 4), []
+    for t in range(6):
+        wanted.append(a[t] + (wanted[t - 3] if t >= 3 else 0))
+    check_levels(func, [a], [np.stack(wanted)])
+
+
+def test_the_first_step_at_every_step():
+    n, w = 8, 4
+    x, s = te.placeholder((n, w), name="x"), te.placeholder((n, w), name="s")
+    update = te.compute((n, w), lambda t, i: s[t - 1, i] + s[0, i] * 2.0, "update")
+    func = te.func("first", [x], [te.scan(te.compute((1, w), lambda t, i: x[0, i], "first"), update, s)])
+    a = np.round(values(n, w) * 4)
+    check_levels(func, [a], [a[0] + 2 * a[0] * np.arange(n, dtype=np.float32)[:, None]])
+
+
+@pytest.mark.parametrize("steps", [9, te.var("steps")])
+def test_from_the_last_step_to_the_first(steps):
+    x, s = te.placeholder((steps, 4), name="x"), te.placeholder((steps, 4), name="s")
+    first = te.compute((1, 4), lambda t, i: x[steps - 1, i], "first")
+    sums = te.scan(first, te.compute((steps, 4), lambda t, i: s[t - 1, i] + x[steps - 1 - t, i], "next"), s)
+    func = te.func("backward", [x], [te.compute((steps, 4), lambda t, i: sums[steps - 1 - t, i], "turned")])
+    operator = mlc.build(func)
+    for n in (9,) if steps == 9 else (1, 2, 9):
+        a = np.round(values(n, 4) * 4)
+        np.testing.assert_array_equal(operator(a), np.cumsum(a[::-1], 0)[::-1])
+
+
+def between(n=8, width=64):
+    x, s = te.placeholder((n, width), name="x"), te.placeholder((n, width), name="s")
+    mid = te.compute((n, width), lambda t, i: s[t - 1, i] * 2.0, "mid")
+    end = te.compute((n, width), lambda t, i: mid[t, i] + x[t, i], "end")
+    return te.func("f", [x], [te.scan(te.compute((1, width), lambda t, i: x[t, i], "first"), end, s)])
+
+
+MOVES = {
+    "inline": lambda s: s.compute_inline(s["mid"]),
+    "at the elements": lambda s: s.compute_at(s["mid"], s.loops(s["end"])[1]),
+    "behind its producer": lambda s: s.reverse_compute_at(s["end"], s.loops(s["mid"])[1]),
+    "steps split and unrolled": lambda s: s.unroll(s.split(s.loops(s["end"])[0], [None, 4])[1]),
+    "a copy of the state": lambda s: s.cache_read(s["end"], 1, "local"),
+}
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_stages_of_a_step_move_beside_the_one_that_writes_the_state(move):
+    s = mlc.Schedule(between())
+    MOVES[move](s)
+    a = np.round(values(8, 64) * 4)
+    wanted = [a[0]]
+    for t in range(1, 8):
+        wanted.append(wanted[-1] * 2 + a[t])
+    np.testing.assert_array_equal(mlc.build(s, threads=2)(a), np.stack(wanted))
+
+
+def test_a_stage_does_not_move_behind_what_overwrites_its_input():
+    """One buffer of one step, which the next stage writes again, in loops by hand."""
+    s = mlc.Schedule(OVERWRITTEN)
+    with pytest.raises(UserError, match=r'block "late" writes %b, which block "early" reads, behind the place'):
+        s.compute_at(s["early"], s.loops(s["use"])[1])
+    with pytest.raises(UserError, match=r'block "late" writes %b, which block "early" reads, behind the place'):
+        s.compute_inline(s["early"])
+
+
+def block(name, n, body, at="%i"):
+    return f"""loop.for {at} = 0 to {n} {{
+      loop.block "{name}" (%v : {n} = {at}) {{
+        {body}
+      }}
+    }}"""
+
+
+OVERWRITTEN = f"""
+loop.func @f(%x: memref<4x8xf32>, %b: memref<8xf32>, %y: memref<4x8xf32>) attributes {{outputs = 2 : i64}} {{
+  %c = loop.alloc "shared" : memref<8xf32>
+  %z = arith.constant 1.0 : f32
+  {block("start", 8, "loop.store %z, %b[%v] : f32")}
+  loop.for %t = 0 to 4 {{
+    {block("early", 8, "%l = loop.load %b[%v] : f32  loop.store %l, %c[%v] : f32")}
+    {block("late", 8, "loop.store %z, %b[7 - %v] : f32")}
+    {block("use", 8, "%l = loop.load %c[%v] : f32  loop.store %l, %y[0, %v] : f32")}
+  }}
+}}
+"""
+
+
 def test_a_scan_reads_another_one():
     x, sums = cumulative_sum(5, 8)
     s = te.placeholder((5, 8), name="again")
@@ -213,6 +374,9 @@ def test_the_steps_are_not_parallel():
 X, S = te.placeholder((8, 4), name="x"), te.placeholder((8, 4), name="s")
 INIT = te.compute((1, 4), lambda t, i: X[t, i], "init")
 UPDATE = te.compute((8, 4), lambda t, i: S[t - 1, i] + X[t, i], "update")
+STATE, J = te.placeholder((8, 4), name="other"), te.reduce_axis(4, "j")
+OTHER = te.compute((8, 4), lambda t, i: STATE[t - 1, i] + X[t, i], "other_update")
+INIT_3 = te.compute((3, 4), lambda t, i: X[t, i], "init_3")
 REFUSED = [
     (lambda: te.scan(X, UPDATE, S), None),
     (lambda: te.scan([INIT], [UPDATE], [S, S]), "expected an init and an update of each state, but got 1 and 1 of 2"),
@@ -228,14 +392,34 @@ REFUSED = [
     ),
     (lambda: te.scan(INIT, UPDATE, "s"), "expected state of te.scan to be a tensor, but got 's'"),
     (
-        lambda: te.scan(INIT, te.compute((8, 4), lambda t, i: te.if_then_else(t >= 2, S[t - 2, i], 0.0), "far"), S),
-        "expected 'far' to read a state 1 to 1 steps back, at its first axis minus a number",
+        lambda: te.scan(INIT, te.compute((8, 4), lambda t, i: te.if_then_else(t >= 1, S[t - 2, i], 0.0), "far"), S),
+        "expected 'far' to read a state 1 to 1 steps back, or at a step that a condition on indices proves to be",
     ),
     (
         lambda: te.scan(INIT, te.compute((8, 4), lambda t, i: S[t, i], "now"), S),
         "expected 'now' to read a state 1 to 1 steps back",
     ),
     (lambda: te.func("f", [X, S], [UPDATE]), "stage 'update': .* but it spans -1..6; .* give the tensor to te.scan"),
+    (
+        lambda: te.compute((8, 4), lambda t, i: S[t + 1, i], "next"),
+        r"but it spans 1..8; .*; a state of te.scan is read at earlier steps of its first axis, s\[t - 1, ...\]",
+    ),
+    (
+        lambda: te.scan([INIT, te.compute((2, 4), lambda t, i: X[t, i])], [UPDATE, UPDATE], [S, STATE]),
+        "expected inits of one number of steps, but got 1 of 's', 2 of 'other'",
+    ),
+    (
+        lambda: te.scan(INIT, te.extern((8, 4), [S], te.call("f"), name="e"), S),
+        "expected the stages of te.scan 'scan' that depend on a state to be te.compute, but 'e' is a te.extern",
+    ),
+    (
+        lambda: te.scan(INIT, te.scan(te.compute((1, 4), lambda t, i: S[t, i]), OTHER, STATE, name="inner"), S),
+        "expected the stages of te.scan 'scan' that depend on a state to be te.compute, but 'inner' is a te.scan",
+    ),
+    (
+        lambda: te.scan([INIT_3], [te.compute((8, 4), lambda t, i: te.sum(S[t - 1 - J, i], axis=J), "sums")], [S]),
+        "expected 'sums' to read a state 1 to 3 steps back, .* but got index %t - %j - 1",
+    ),
     (lambda: te.func("f", [X], [UPDATE]), "expected 's' among the inputs of te.func, but it is not; the state of a"),
 ]
 

@@ -129,6 +129,25 @@ def test_every_blocking_computes_the_same(block: Block, monkeypatch: pytest.Monk
     np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=3e-5)
 
 
+@pytest.mark.parametrize(
+    ("channels", "size", "block", "tiles"),
+    [
+        ((16, 64), 55, Block(1, 14), 14),  # the last row of tiles is another loop, with a buffer of its own
+        ((32, 512), 13, Block(4, 4, True), 0),  # m holds the channels of a register tile, not all of them
+    ],
+)
+def test_transformed_tiles_of_a_block_are_all_that_is_kept(
+    channels: tuple[int, int], size: int, block: Block, tiles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(WinogradProblem, "best", lambda self, target, threads: (0.0, block))
+    exe, x, expected = compiled(1, *channels, size, size, (1, 1, 1, 1), threads=1)
+    np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=3e-5)
+    kept = exe.artifact.model["scratch_bytes"]
+    point = 4 * 36  # bytes of a transformed tile of one channel
+    whole = point * 16 * sum(channels)
+    assert kept <= (1.01 * point * tiles * sum(channels) if tiles else whole / 3)
+
+
 def test_validate_each_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shape, "choose", lambda self, target, threads, growth: 2)
     exe, x, expected = compiled(1, 8, 8, 3, 4, (1, 0, 1, 1), threads=1, validate_each=True)

@@ -10,16 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-
-import mlc
-from mlc.support.errors import UserError
-from mlc.support.records import packages
-from mlc.tools.cli import run
-from mlc.tuning.records.context import snapshot_of_json
-from mlc.tuning.records.database import Database
-from mlc.tuning.records.package import write_package
-from mlc.tuning.records.record import Comparison
-from tests.helpers.tuning_records import (
+from tuning_records import (
     SPACE,
     dense_model,
     failed,
@@ -30,6 +21,15 @@ from tests.helpers.tuning_records import (
     strategies_of,
     tasks_of,
 )
+
+import mlc
+from mlc.support.errors import UserError
+from mlc.support.records import packages
+from mlc.tools.cli import run
+from mlc.tuning.records.context import snapshot_of_json
+from mlc.tuning.records.database import Database
+from mlc.tuning.records.package import write_package
+from mlc.tuning.records.record import Comparison
 
 TASK = some_task()
 

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
+from tuning_farm import FakeFarm
+from tuning_records import failed, ran, some_task
 
 from mlc.tools import cli
 from mlc.tools.tuning_progress import INTERVAL_S, Lines, LiveTable
 from mlc.tuning.records.database import Database
 from mlc.tuning.results import ErrorCode
 from mlc.tuning.session.watch import Standing
-from tests.helpers.tuning_farm import FakeFarm
-from tests.helpers.tuning_records import failed, ran, some_task
 
 TASKS = [some_task("conv2d_add_relu_42313efc", "te.func @a"), replace(some_task("dense_77aa", "te.func @b"), weight=1)]
 BEST = {"strategy": "matmul", "tile": (16, 16), "unroll": 0}

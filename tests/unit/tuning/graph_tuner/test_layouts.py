@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tuning_records import dense_model, opened
 
 import mlc
 from mlc.driver.options import Options
@@ -14,7 +15,6 @@ from mlc.support.errors import UserError
 from mlc.tuning.graph_tuner.layouts import Site, layout_choices
 from mlc.tuning.graph_tuner.tune import MeasuredCosts, function_of, one_op, tune_layouts
 from mlc.tuning.records.record import Comparison
-from tests.helpers.tuning_records import dense_model, opened
 from tests.unit.tuning.records.test_layouts import conv_model, weights_of
 
 

@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import tuning_candidates as candidates
 
 from mlc.tuning.farm import Evaluation
-from mlc.tuning.measure import LocalFarm
+from mlc.tuning.measure import LocalFarm, builder
 from mlc.tuning.results import ErrorCode, MeasureInput
 
 QUICK = Evaluation(number=1, repeat=1, min_repeat_ms=0, run_timeout_s=60, build_timeout_s=60)
@@ -103,6 +104,32 @@ def test_nothing_is_built_while_something_is_timed():
             builders = set(children_of(farm._builds.server.pid)) - {farm._device.pid}
             states.append(all(_sleeps(pid) for pid in builders))
     assert states == [True] * len(ways)
+
+
+def test_a_builder_collects_its_garbage_before_it_answers(monkeypatch):
+    """What an answer releases is measured at once, while no builder may be at work."""
+    events = []
+    connection = SimpleNamespace(
+        recv=iter([("maker", "candidate", False, 1), EOFError]).__next__, send=lambda answer: events.append("answer")
+    )
+    received = connection.recv
+    connection.recv = lambda: _raised(received())
+    monkeypatch.setattr(builder, "settle", lambda: None)
+    monkeypatch.setattr(builder, "build", lambda *job: None)
+    monkeypatch.setattr(builder, "GARBAGE", -1)
+    monkeypatch.setattr(
+        builder,
+        "gc",
+        SimpleNamespace(disable=int, get_count=lambda: (0, 0, 0), collect=lambda: events.append("collect")),
+    )
+    builder.serve(connection)
+    assert events == ["collect", "answer"]
+
+
+def _raised(message):
+    if message is EOFError:
+        raise EOFError
+    return message
 
 
 def _sleeps(pid):

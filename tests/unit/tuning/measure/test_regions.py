@@ -79,3 +79,16 @@ def test_a_child_has_a_memory_limit():
 def test_how_a_child_ended():
     assert in_child(lambda: os.kill(os.getpid(), 9), 60, 1 << 30).died == "SIGKILL"
     assert in_child(lambda: os._exit(3), 60, 1 << 30).died == "exit code 3"
+
+
+def test_a_value_comes_whole_and_before_its_process_is_torn_down(monkeypatch):
+    waited = []
+    wait = os.waitpid
+    monkeypatch.setattr(os, "waitpid", lambda pid, how: waited.append(pid) or wait(pid, how))
+    in_child(lambda: 0, 60, 1 << 30)
+    del waited[:]
+    value = in_child(lambda: bytes(5 << 20), 60, 1 << 30).value
+    assert value == bytes(5 << 20)
+    assert len(waited) == 1  # the child before this one
+    in_child(lambda: 0, 60, 1 << 30)
+    assert len(waited) == 2  # no more than one dead child is left

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tuning_records import dense_model, keep, ran, some_task, strategies_of, tasks_of
 
 import mlc
 from mlc.schedules.selection import records as seconds_on_record
@@ -15,7 +16,6 @@ from mlc.support.errors import UserError, collected_warnings
 from mlc.tuning.records.context import Snapshot, SnapshotEntry, opened, snapshot_json, snapshot_of_json
 from mlc.tuning.records.database import Database
 from mlc.tuning.task import Task
-from tests.helpers.tuning_records import dense_model, keep, ran, some_task, strategies_of, tasks_of
 
 
 @pytest.fixture(autouse=True)

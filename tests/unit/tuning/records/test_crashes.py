@@ -12,11 +12,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from tuning_records import SPACE, opened, ran, some_task
 
 from mlc.support.errors import UserError, collected_warnings
 from mlc.tuning.records.database import Database, spare_path
 from mlc.tuning.space import Space
-from tests.helpers.tuning_records import SPACE, opened, ran, some_task
 
 TASK = some_task()
 

@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 
 import pytest
+from tuning_records import SPACE, failed, opened, ran, some_task
 
 from mlc.support.errors import UserError
 from mlc.tuning.records.database import Database
 from mlc.tuning.records.record import Comparison
 from mlc.tuning.space import STRATEGY
-from tests.helpers.tuning_records import SPACE, failed, opened, ran, some_task
 
 TASK, OTHER = some_task(), some_task("dense_5678", "te.func @kernel other")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from tuning_records import dense_model
 
 import mlc
 from mlc.passes.graph.layout.alter_op_layout.records import LAYOUTS
@@ -14,7 +15,6 @@ from mlc.runtime.executable import Executable
 from mlc.support.errors import collected_warnings
 from mlc.support.records import KnobValues
 from mlc.tuning.records.context import Snapshot, SnapshotEntry
-from tests.helpers.tuning_records import dense_model
 
 NOTHING = Snapshot("nothing", {})
 

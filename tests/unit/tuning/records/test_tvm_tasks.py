@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tuning_records import SPACE, ran, some_task
 
 from mlc.schedules.summary import summary_of
 from mlc.support.errors import UserError
@@ -14,7 +15,6 @@ from mlc.tuning.records.database import Database
 from mlc.tuning.records.tvm.log import TvmRecord, parse_log
 from mlc.tuning.records.tvm.tasks import record_of_task, task_of_record
 from mlc.tuning.records.tvm.tiles import tiles_of
-from tests.helpers.tuning_records import SPACE, ran, some_task
 
 LOG = Path(__file__).parents[4] / "examples" / "records" / "tvm_x86.log"
 RECORDS = parse_log(LOG.read_text())

@@ -1,14 +1,14 @@
 """The paired check: what is kept is surely faster than the default."""
 
 import pytest
+from tuning_farm import FakeFarm
+from tuning_records import opened, ran, some_task
 
 from mlc.tuning.farm import Evaluation
 from mlc.tuning.records.record import Comparison
 from mlc.tuning.results import ErrorCode
 from mlc.tuning.session.confirm import CANDIDATES, ROUNDS, Confirmation, compared
 from mlc.tuning.session.watch import Watcher
-from tests.helpers.tuning_farm import FakeFarm
-from tests.helpers.tuning_records import opened, ran, some_task
 
 TASK = some_task()
 FAST, LUCKY, SLOW = TASK.space[3], TASK.space[4], TASK.space[5]

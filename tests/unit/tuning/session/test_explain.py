@@ -1,6 +1,7 @@
 """`mlc tune --explain`: what a record changed, and the diagnostics of a kernel that has none."""
 
 import pytest
+from tuning_records import ran
 
 from mlc import te
 from mlc.support.errors import UserError
@@ -9,7 +10,6 @@ from mlc.tuning.extract import candidate_module, task_of
 from mlc.tuning.records.database import Database
 from mlc.tuning.records.record import Comparison
 from mlc.tuning.session.explain import candidate_costs, explain, schedule_difference
-from tests.helpers.tuning_records import ran
 
 N = 96
 TEXT = f"""te.func @product(%a: tensor<{N}x{N}xf32>, %b: tensor<{N}x{N}xf32>) -> tensor<{N}x{N}xf32> {{

@@ -4,12 +4,12 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
 import pytest
+from tuning_records import some_task
 
 from mlc.support.errors import UserError
 from mlc.tuning.session.plot import best_so_far, drawn, predicted_pairs
 from mlc.tuning.session.report import Report, TaskReport
 from mlc.tuning.session.watch import Point
-from tests.helpers.tuning_records import some_task
 
 INF = float("inf")
 POINTS = [Point(1, 10e-6), Point(2, INF), Point(4, 5e-6, 0.9), Point(5, 8e-6, 0.2), Point(9, 20e-6, 0.5)]

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 import pytest
+from tuning_farm import FakeFarm
+from tuning_records import opened, ran, some_task
 
 from mlc.tuning.results import ErrorCode
 from mlc.tuning.session.search import INTERRUPTED, Plan, Search
 from mlc.tuning.session.watch import Watcher
 from mlc.tuning.space import STRATEGY
-from tests.helpers.tuning_farm import FakeFarm
-from tests.helpers.tuning_records import opened, ran, some_task
 
 A, B = some_task("dense_a", "te.func @a"), replace(some_task("dense_b", "te.func @b"), weight=1)
 
@@ -196,3 +196,29 @@ def test_what_a_learning_tuner_predicts_stands_beside_what_was_measured(tmp_path
     assert len(predicted) > 20
     pairs = [(a, b) for a in predicted for b in predicted if a[1] < b[1]]
     assert sum(a[0] < b[0] for a, b in pairs) > 0.7 * len(pairs)
+
+
+def test_what_records_recommend_is_measured_before_what_the_tuner_proposes(tmp_path):
+    best, hint = {STRATEGY: "matmul", "tile": (16, 16), "unroll": 0}, A.space[A.space.size // 2]
+    with opened(tmp_path / "r.db") as database:
+        database.add(some_task("dense_z", "te.func @z"), best, ran(5e-6))
+        database.add(some_task("dense_z", "te.func @z"), A.space[1], ran(7e-6))
+        database.add(A, hint, replace(ran(1e-3), machine={"device": "tvm"}))
+    _, farm, _, stored = searched(tmp_path, [A], trials=20)
+    early = [one.values for one in farm.measured[:4]]
+    assert early[0] == A.space.default
+    assert early[1:3] == [hint, best], "what TVM's log says of the kernel, then the best of a similar one"
+    assert len({str(values) for values, _ in stored["dense_a"]}) == len(stored["dense_a"]) == 20
+
+
+def test_results_of_another_compiler_teach_the_tuner(tmp_path, monkeypatch):
+    from mlc.tuning.session import search as module
+
+    told = []
+    make = module.make_tuner
+    monkeypatch.setattr(module, "make_tuner", lambda *given: told.append(given[-1]) or make(*given))
+    with opened(tmp_path / "r.db") as database:
+        database.add(A, A.space[3], replace(ran(1e-3), machine={"device": "tvm"}))
+    searched(tmp_path, [A], trials=2)
+    ((task, results),) = told[0]
+    assert (task, [dict(values) for values, _ in results]) == (A, [A.space[3]])

@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tuning_farm import FakeFarm
+from tuning_records import some_task
 
 import mlc
 from mlc.support.errors import UserError
 from mlc.tuning.records.database import Database
 from mlc.tuning.session.report import TaskReport, duration, shortened
 from mlc.tuning.session.watch import Watcher
-from tests.helpers.tuning_farm import FakeFarm
-from tests.helpers.tuning_records import some_task
 
 ROOT = Path(__file__).parents[4]
 TASKS = [some_task("conv2d_add_relu_42313efc", "te.func @a"), replace(some_task("dense_77aa", "te.func @b"), weight=1)]
@@ -185,8 +185,8 @@ def test_the_knobs_of_another_strategy_are_told():
 SESSION = """
 import sys
 import mlc
-from tests.helpers.tuning_farm import FakeFarm
-from tests.helpers.tuning_records import some_task
+from tuning_farm import FakeFarm
+from tuning_records import some_task
 from mlc.tuning.session.watch import Watcher
 
 class Telling(Watcher):
@@ -205,7 +205,7 @@ def started(path, delay="0.02"):
     return subprocess.Popen(
         [sys.executable, "-c", SESSION, str(path), delay],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT / "tests/helpers")},
         stdout=subprocess.PIPE,
         text=True,
     )

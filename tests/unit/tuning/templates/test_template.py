@@ -4,6 +4,7 @@ import random
 
 import numpy as np
 import pytest
+from tuning_templates import gemm, product_of, scaled
 
 import mlc
 from mlc import te
@@ -17,7 +18,6 @@ from mlc.tuning.measure.local import LocalFarm
 from mlc.tuning.records.database import Database
 from mlc.tuning.records.record import Comparison, space_of, space_text
 from mlc.tuning.results import ErrorCode, MeasureInput
-from tests.helpers.tuning_templates import gemm, product_of, scaled
 
 N, M, K = 16, 48, 12
 A, B = (np.random.default_rng(0).standard_normal(shape, np.float32) for shape in ((N, K), (K, M)))

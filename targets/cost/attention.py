@@ -1,0 +1,33 @@
+"""The blocks of queries and keys of an attention."""
+
+from __future__ import annotations
+
+from math import ceil, lcm
+
+from mlc.targets.cost.caches import FLOAT_BYTES, planned_l2_bytes
+from mlc.targets.cost.thresholds import BAND_KEYS, BAND_VECTORS, STRIP_KEYS, STRIP_VECTORS, STRIPS
+from mlc.targets.cost.tiles import even_split, register_tile
+from mlc.targets.target import Target
+
+
+def query_block(queries: int, keys: int, target: Target, *, band: bool = False) -> int:
+    """The queries of a block: its strips fit the planned share of L2; up to `STRIP_VECTORS` vectors."""
+    width = target.lanes("f32")
+    strips = STRIPS * FLOAT_BYTES * keys * width
+    vectors = max(1, min(BAND_VECTORS if band else STRIP_VECTORS, planned_l2_bytes(target) // strips))
+    return min(queries, even_split(ceil(queries / width), vectors) * width)
+
+
+def score_rows(keys: int, block: int, target: Target) -> int:
+    """The keys of a register tile of the scores, beside a block of queries."""
+    return register_tile(keys, ceil(block / target.lanes("f32")), target).rows
+
+
+def band_block(keys: int, block: int, target: Target) -> int:
+    """
+    The keys that the loops of an attention with a band of allowed keys take or leave together.
+
+    Whole register tiles and whole steps of the passes over the strip, `BAND_KEYS` or a little more.
+    """
+    step = lcm(score_rows(keys, block, target), STRIP_KEYS)
+    return step * ceil(BAND_KEYS / step)
