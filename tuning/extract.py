@@ -33,7 +33,8 @@ from mlc.schedules.analysis import KernelInfo
 from mlc.schedules.externs import parts_between_externs
 from mlc.schedules.kernel_key import kernel_text
 from mlc.schedules.knobs import given, values_attribute
-from mlc.schedules.registry import strategies
+from mlc.schedules.registry import find_strategy
+from mlc.schedules.registry import strategies as known_strategies
 from mlc.schedules.selection import choose_schedule, knobs_of
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.records import answering
@@ -54,15 +55,19 @@ _BEFORE_SCHEDULES = "te-read-records"
 
 
 def extract_tasks(
-    model: Source, target: TargetLike = "native", threads: int | None = None, **options: Any
+    model: Source,
+    target: TargetLike = "native",
+    threads: int | None = None,
+    strategies: Sequence[str] | None = None,
+    **options: Any,
 ) -> list[Task]:
     """
     The kernels of a model in the order of their calls, each once, with the number of its calls as weight.
 
-    `options` are those of mlc.compile that change kernels. Some kernels are left out: see `Extraction`. Raises
-    UserError for a model that cannot be compiled.
+    `options` are those of mlc.compile that change kernels. `strategies` is that of `parts_of`. Some kernels are left
+    out: see `Extraction`. Raises UserError for a model that cannot be compiled.
     """
-    return extraction_of(model, target, threads, **options).tasks
+    return extraction_of(model, target, threads, strategies, **options).tasks
 
 
 OPEN_SIZES = "of open sizes, which shapes= or --shape fixes"
@@ -86,7 +91,11 @@ class Extraction:
 
 
 def extraction_of(
-    model: Source, target: TargetLike = "native", threads: int | None = None, **options: Any
+    model: Source,
+    target: TargetLike = "native",
+    threads: int | None = None,
+    strategies: Sequence[str] | None = None,
+    **options: Any,
 ) -> Extraction:
     """The tasks of a model, as `extract_tasks` gives them, and what is left out."""
     shapes, symbols = options.pop("shapes", None), options.pop("symbols", None)
@@ -96,7 +105,7 @@ def extraction_of(
     found: dict[tuple[str, str, int], Task] = {}
     left_out: Counter[str] = Counter()
     for name, calls in _calls(main).items():
-        task = _task_or_reason(name, sources[name], calls, settings)
+        task = _task_or_reason(name, sources[name], calls, settings, strategies)
         if isinstance(task, str):
             left_out[task] += calls
         else:
@@ -105,7 +114,9 @@ def extraction_of(
     return Extraction(list(found.values()), dict(left_out))
 
 
-def _task_or_reason(name: str, source: Operation, calls: int, settings: Options) -> Task | str:
+def _task_or_reason(
+    name: str, source: Operation, calls: int, settings: Options, strategies: Sequence[str] | None
+) -> Task | str:
     """The task of a kernel, or why it has none."""
     flops = flops_of(source)
     if settings.schedules is not None and name in {one for one, _ in settings.schedules.texts}:
@@ -116,11 +127,16 @@ def _task_or_reason(name: str, source: Operation, calls: int, settings: Options)
         return OPEN_SIZES
     options = settings.on(device_of(source) or HOST)
     func = _te_kernel(source, options)
-    return EXTERN_STAGES if func is None else task_of_kernel(func, options, name, flops, calls)
+    return EXTERN_STAGES if func is None else task_of_kernel(func, options, name, flops, calls, strategies)
 
 
-def task_of(func: OperatorLike, target: TargetLike = "native", threads: int | None = None) -> Task:
-    """The task of one operator, as mlc.build takes it, without a schedule."""
+def task_of(
+    func: OperatorLike,
+    target: TargetLike = "native",
+    threads: int | None = None,
+    strategies: Sequence[str] | None = None,
+) -> Task:
+    """The task of one operator, as mlc.build takes it, without a schedule; `strategies` is that of `parts_of`."""
     source = operator_source(func)
     if source.schedule is not None or not isinstance(source.kernel, te.FuncOp):
         raise UserError("expected a te.func without a schedule to tune, but got one with a schedule or a loop.func")
@@ -128,27 +144,38 @@ def task_of(func: OperatorLike, target: TargetLike = "native", threads: int | No
     kernel = _te_kernel(source.kernel, options)
     if kernel is None:
         raise UserError("expected a te.func without te.extern stages to tune")
-    return task_of_kernel(kernel, options, source.kernel.sym_name.data, operations_of(kernel))
+    name, flops = source.kernel.sym_name.data, operations_of(kernel)
+    return task_of_kernel(kernel, options, name, flops, strategies=strategies)
 
 
-def task_of_kernel(func: te.FuncOp, options: Options, name: str, flops: int, weight: int = 1) -> Task:
+def task_of_kernel(
+    func: te.FuncOp,
+    options: Options,
+    name: str,
+    flops: int,
+    weight: int = 1,
+    strategies: Sequence[str] | None = None,
+) -> Task:
     """The task of a kernel on te, as it is when its schedule is chosen."""
     target = Target.parse(options.target)
-    space = Space(tuple(parts_of(func, target, options.threads)))
+    space = Space(tuple(parts_of(func, target, options.threads, strategies)))
     text = kernel_text(func)
     return Task(name, text, describe(target), options.threads, space, flops, weight, options.target)
 
 
-def parts_of(func: te.FuncOp, target: Target, threads: int) -> list[Part]:
+def parts_of(func: te.FuncOp, target: Target, threads: int, wanted: Sequence[str] | None = None) -> list[Part]:
     """
     A part for each strategy that accepts a kernel, the compiler's choice first; its knobs are those it asks for.
 
     Strategies of the family "any" (generated sketches) are a part only where no other accepts the kernel: tuners draw
-    from all candidates alike, and a sketch has thousands of times as many as the strategies written by hand.
+    from all candidates alike, and a sketch has thousands of times as many as the strategies written by hand. `wanted`
+    names the strategies beside the compiler's choice instead. Raises UserError for a name that is no strategy's.
     """
+    for name in wanted or ():
+        find_strategy(name)
     parts: list[Part] = []
-    for one in strategies():
-        if one.family == "any" and parts:
+    for one in known_strategies():
+        if parts and (one.family == "any" if wanted is None else one.name not in wanted):
             continue
         with given(None):
             schedule = one.schedule(KernelInfo(func), target, threads)

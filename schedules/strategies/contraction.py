@@ -102,9 +102,9 @@ class ContractionSchedule(ContractionSizes):
 
     def _reduction(self, reduce: list[Handle]) -> tuple[list[Handle], Handle | None]:
         """The reduction loops in order, and the one that is part of the register tile, if any."""
-        r, st, k_inner = self.roles, self.stage, None
+        r, st, size, k_inner = self.roles, self.stage, self.size, None
         if r.dot:
-            k_outer, k_inner = self._split(reduce[-1], st.extents[-1], self.width)
+            k_outer, k_inner = self._split(reduce[-1], st.extents[-1], size.depth * self.width)
             reduce = [*reduce[:-1], *present(k_outer)]
         elif r.vector.unit > 1:  # a word's factors are summed inside of the tile
             k_outer, k_inner = self._split(reduce[-1], st.extents[-1], r.vector.unit)

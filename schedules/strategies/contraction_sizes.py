@@ -15,11 +15,13 @@ from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.knobs import AUTO, BY_MODEL, SWITCH, blocks, sizes, switched
 from mlc.schedules.strategies.roles import Roles
+from mlc.support.alignment import LINE_BYTES
 from mlc.support.errors import UserError
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far
 from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block
 from mlc.targets.cost.thresholds import (
     DOT_COLUMNS,
+    DOT_LINES,
     DOT_ROWS,
     GROUPS_APART,
     OPEN_ROWS,
@@ -47,6 +49,7 @@ class TileSize(NamedTuple):
     columns: int
     lanes: int
     pixels: int = 1  # rows side by side in the lanes
+    depth: int = 1  # vectors of the last reduction axis, where that gives the lanes
 
 
 class ContractionSizes:
@@ -68,6 +71,8 @@ class ContractionSizes:
         least = OPEN_ROWS if r.rows in self.stage.symbolic else 1
         rows = max(rows, least)
         lanes = e[r.lanes]
+        if r.dot and self._reads_lines():
+            return TileSize(1, 1, 1, depth=DOT_LINES)
         if r.dot:
             return TileSize(even_split(rows, DOT_ROWS), 1, even_split(lanes, DOT_COLUMNS))
         scalar_loads = not r.scalar.uses(r.lanes)
@@ -97,13 +102,23 @@ class ContractionSizes:
             wide = lanes
         return TileSize(t.rows, 1, wide)
 
+    def _reads_lines(self) -> bool:
+        """Whether sums over lanes for a single row read V, once, in vectors that fill a cache line."""
+        r, st = self.roles, self.stage
+        enough = st.extents[-1] >= DOT_LINES * self.width or st.reduce[-1] in st.symbolic
+        whole = r.vector.element_bytes * self.width == LINE_BYTES
+        return r.rows is None and whole and enough
+
     def tuned(self, size: TileSize) -> TileSize:
         """The register tile that the knobs say; the cost model's by default."""
         e, r = self.stage.extents, self.roles
-        rows, columns, lanes = size.rows, size.columns, size.lanes
+        rows, columns, lanes, depth = size.rows, size.columns, size.lanes, size.depth
         if r.rows is not None:
             most = MOST_TILE_ROWS * size.pixels
             rows = self.s.choose("tile_rows", sizes(e[r.rows], rows, most, size.pixels), rows)
+        if r.dot and r.rows is None:
+            lanes = self.s.choose("dot_columns", [n for n in (1, 2, 4, 8) if n <= e[r.lanes]], lanes)
+            depth = self.s.choose("dot_vectors", (1, 2, 4), depth)
         if self.slides or size.pixels > 1:
             return size._replace(rows=rows)
         if r.columns is not None:
@@ -113,7 +128,7 @@ class ContractionSizes:
             packed = self._packed_vectors() * self.width  # a tile's lanes are parts of a packed block, or whole ones
             tried = [n for n in sizes(e[r.lanes], lanes, most, self.width) if n % packed == 0 or packed % n == 0]
             lanes = self.s.choose("tile_lanes", tried, lanes)
-        chosen = TileSize(rows, columns, min(lanes, e[r.lanes]), size.pixels)
+        chosen = TileSize(rows, columns, min(lanes, e[r.lanes]), size.pixels, depth)
         if chosen != size and not r.dot:
             self._expect_registers(chosen)
         return chosen
@@ -245,7 +260,7 @@ class ContractionSizes:
         return ceil(self.stage.extents[axis] / size) if axis is not None else 1
 
     def _column_extents(self) -> list[int]:
-        _, columns, lanes, _ = self.size
+        columns, lanes = self.size.columns, self.size.lanes
         r, counts = self.roles, list[int]()
         if r.columns is not None and columns < self.stage.extents[r.columns]:
             counts.append(self._count(r.columns, columns))

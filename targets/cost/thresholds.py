@@ -27,6 +27,11 @@ OPEN_ROWS = 6
 """Rows of a register tile, at least, where their number is known at run time. Not measured apart."""
 DOT_ROWS = DOT_COLUMNS = 4
 """The tile of sums over lanes: 16 sums and 4 operands fit 32 registers. Not measured apart."""
+DOT_LINES = 4
+"""Vectors of one column that a tile of sums over lanes takes for a single row, where a vector fills a cache line: one
+stream of 4 lines instead of 4 streams. 1 x 256 x 256 takes 1.2 us instead of 2.0, 1 x 128 x 784 1.8 instead of 2.1
+(Zen 5, AVX-512, aligned operands); with vectors of half a line 4 columns are as fast or faster (4.8 us as 4.8 with
+1 x 256 x 256, 10.1 instead of 12.0 with 1 x 256 x 784)."""
 SLIDING_REGISTERS = (3, 8)
 """Part of the registers, 3 of 8, that hold the sums of a sliding window; taps and shared loads take the others."""
 SHARED_LANES_VECTORS = 5
@@ -116,6 +121,13 @@ LEAST_QUERIES = 8
 """Queries below which an attention's kernels are faster apart: a strip has queries in its lanes, a vector of AVX2."""
 STRIP_VECTORS = 4
 """Vectors of queries in a block, at most. Not measured apart."""
+SPILLED_STRIPS = 2.0
+"""
+Size of the strips of two vectors of queries, as a multiple of L2, up to which they are better than one vector's.
+
+Source: one thread of Zen 5 (L2 of 1 MiB), 64 channels: 0.94 of the time of one vector at 4,096 and 8,192 keys (1 and
+2 MiB), 1.17 at 16,384 keys.
+"""
 STRIPS = 2
 """Strips of keys x queries that a block has at once: the scores, and what follows from them."""
 STRIP_KEYS = 4

@@ -16,14 +16,17 @@ from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.graph import ConstantOp, DenseOp, GraphOp, MultiplyOp, ParamOp, shape_of, tensor
+from mlc.dialects.graph import CastOp, ConstantOp, DenseOp, GraphOp, MultiplyOp, ParamOp, shape_of, static_shape, tensor
 from mlc.dialects.graph.store import store_of
-from mlc.dialects.graph.types import Array, element_type
+from mlc.dialects.graph.types import Array, element_of, element_type
+from mlc.dialects.loop import word_factors
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
+from mlc.passes.graph.precision.legalize import DOT_PRODUCTS
 from mlc.passes.graph.shared.constants import is_static
 from mlc.passes.graph.shared.narrow import NarrowWeight, Source, narrow_result
 from mlc.passes.rewriting import functions, outer_blocks
 from mlc.support.weights import WeightStore
+from mlc.targets.target import Target
 
 PREFIX = "narrow."
 
@@ -31,8 +34,8 @@ PREFIX = "narrow."
 class Narrower:
     """One run over a module; a weight that several products read is stored and packed once."""
 
-    def __init__(self, store: WeightStore) -> None:
-        self.store = store
+    def __init__(self, store: WeightStore, target: Target) -> None:
+        self.store, self.target = store, target
         self.names: dict[int, tuple[Array, str]] = {}
         self.made: dict[SSAValue, tuple[SSAValue, SSAValue | None] | None] = {}
 
@@ -56,6 +59,9 @@ class Narrower:
         if made is None:
             return
         numbers, scale = made
+        if self.multiplies(x, numbers):
+            assert isinstance(x.owner, CastOp)
+            x = x.owner.operands[0]
         result: GraphOp = DenseOp.make(x, numbers, out_dtype="float32", units=op.units, location=op.location)
         block.insert_op_before(result, op)
         if scale is not None:
@@ -63,6 +69,14 @@ class Narrower:
             block.insert_op_before(result, op)
         op.results[0].replace_all_uses_with(result.results[0])
         block.erase_op(op)
+
+    def multiplies(self, x: SSAValue, numbers: SSAValue) -> bool:
+        """Whether x is widened from the numbers' type, and the target multiplies words of both: products are exact."""
+        element = element_of(numbers)
+        if not isinstance(x.owner, CastOp) or element_of(x.owner.operands[0]) != element:
+            return False
+        words = static_shape(numbers.type)[1] % word_factors(element) == 0
+        return words and DOT_PRODUCTS.get(str(element)) in self.target.instructions
 
     def narrowed(self, value: SSAValue) -> tuple[SSAValue, SSAValue | None] | None:
         """The numbers and the scale of a weight, inserted where it is defined; None where a product needs it in f32."""
@@ -117,17 +131,20 @@ class NarrowWeightsPass(ModulePass):
     """
     `graph.dense %x, %w` -> `graph.multiply (graph.dense %x, %numbers {out_dtype = "float32"}), %scale`
 
-    where graph-fold-constant computed %w as numbers of 1 or 2 bytes times a scale, one or one for each output.
+    where graph-fold-constant computed %w as numbers of 1 or 2 bytes times a scale, one or one for each output. An %x
+    that is a widened bf16 is multiplied as bf16 by a weight of bf16 where `target` has an instruction for it.
     """
 
     name = "graph-narrow-weights"
+
+    target: str = "native"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place; the numbers become weights of its store."""
         store = store_of(op)
         if store is None or not store.narrow:
             return
-        narrower = Narrower(store)
+        narrower = Narrower(store, Target.parse(self.target))
         for function in functions(op):
             for block in outer_blocks(function):
                 narrower.run(block)

@@ -5,6 +5,7 @@ import pytest
 from native import buffers, parse, run_native, through
 from strategy_cases import (
     CASES,
+    dense_transposed,
 )
 
 import mlc
@@ -81,3 +82,14 @@ def test_a_kept_axis_of_size_one_gives_no_lanes():
     assert f"vector<{4 * native_target().lanes('f32')}xf32>" in op.text("loop")
     x = np.random.default_rng(0).standard_normal((200, 300)).astype(np.float32)
     np.testing.assert_array_equal(op(x), x.argmax(axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize(("target", "tile"), [("x86-64-v4", "vector<1x64xf32>"), ("x86-64-v3", "vector<4x8xf32>")])
+def test_one_row_of_sums_over_lanes_reads_whole_lines_of_one_column(target: str, tile: str) -> None:
+    text = dense_transposed(1, 40, 200)
+    arrays, expected = reference(text)
+    module = through(parse(text), f"te-add-schedule{{target={target}}}", *SCHEDULED)
+    assert tile in str(module)
+    module = through(parse(text), "te-add-schedule", *SCHEDULED)
+    run_native(module, "k", arrays, 1)
+    np.testing.assert_allclose(arrays[-1], expected[0], rtol=2e-5, atol=2e-5)

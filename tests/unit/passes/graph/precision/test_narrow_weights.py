@@ -85,9 +85,9 @@ CASES: dict[str, tuple[Callable[[], Case], str]] = {
 }
 
 
-def _graph(model: onnx.ModelProto) -> str:
+def _graph(model: onnx.ModelProto, target: str = "native") -> str:
     """The graph behind its last pass."""
-    options = Options("native", 3, 1, keep=frozenset({"graph"}))
+    options = Options(target, 3, 1, keep=frozenset({"graph"}))
     compilation = Compilation(mlc.load(model), options, None, PhaseTimer())
     compilation.optimize()
     return compilation.texts["graph"]
@@ -164,6 +164,24 @@ def test_a_recurrent_layer_reads_bytes_in_each_step() -> None:
     )  # fmt: skip
     found, wanted = (mlc.compile(m, threads=1, cache=False)(feeds)["y"] for m in (model, plain))
     assert np.abs(found - wanted).max() <= 1e-6
+
+
+@pytest.mark.parametrize(("target", "words"), [("x86-64-v4,+avx512bf16", True), ("x86-64-v4", False)])
+def test_factors_of_bf16_are_words_where_the_target_has_the_feature(target: str, words: bool) -> None:
+    w = RNG.standard_normal((K, N)).astype(ml_dtypes.bfloat16)
+    nodes = [
+        helper.make_node("Cast", ["x"], ["a"], to=TensorProto.BFLOAT16),
+        helper.make_node("MatMul", ["a", "w"], ["b"]),
+        helper.make_node("Cast", ["b"], ["y"], to=TensorProto.FLOAT),
+    ]
+    model = _model([], {"w": w}, [5, K])
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    assert (f"tensor<2x{K // 2}x32x2xbf16>" in _graph(model, target)) is words
+    x = RNG.standard_normal((5, K)).astype(np.float32)
+    wanted = x.astype(ml_dtypes.bfloat16).astype(np.float64) @ w.astype(np.float64)
+    found = mlc.compile(model, threads=1, cache=False)({"x": x})["y"]
+    assert np.abs(found - wanted).max() <= 2**-8 * np.abs(wanted).max()
 
 
 def test_validation_accepts_the_pass() -> None:
