@@ -93,6 +93,7 @@ def _openvino(job: Job) -> Run:
         "NUM_STREAMS": 1,
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": "f32",
+        "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",  # else it rounds the activations of weights in bytes to bytes
     }
     request = core.compile_model(model, "CPU", config).create_infer_request()
     inputs = job.inputs()

@@ -213,6 +213,8 @@ class Stage:
         One operand may be strided along that axis, if it is contiguous along the lanes: loads interleave its words.
         """
         elements = {r.element for r in factors}
+        if isinstance(self.op.yield_op.values[0].type, AnyFloat) and any(isinstance(e, IntegerType) for e in elements):
+            return 1, 1  # bytes that are converted to floats
         count = word_factors(elements.pop())
         last = self.reduce[-1]
         if elements or count == 1 or self.extents[last] % count:
@@ -287,12 +289,23 @@ def _tensor_type(tensor: SSAValue) -> TensorType[Attribute]:
     return t
 
 
+_WIDENING = ("arith.extf", "arith.extsi", "arith.extui", "arith.sitofp", "arith.uitofp")
+
+
 def _through_casts(v: SSAValue) -> SSAValue:
+    """The value that casts widen, from which no cast takes a digit: integers of 16 bits are exact floats."""
     owner = v.owner
-    while isinstance(owner, Operation) and owner.name in ("arith.extf", "arith.extsi", "arith.extui"):
+    while isinstance(owner, Operation) and owner.name in _WIDENING and _is_exact(owner.operands[0], owner.results[0]):
         v = owner.operands[0]
         owner = v.owner
     return v
+
+
+def _is_exact(narrow: SSAValue, wide: SSAValue) -> bool:
+    """Whether each value of a narrow type is one of the wide type."""
+    if not isinstance(narrow.type, IntegerType) or isinstance(wide.type, IntegerType):
+        return True
+    return narrow.type.width.data <= 16
 
 
 class KernelInfo:

@@ -67,6 +67,8 @@ class WeightStore:
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
         self._hashes: dict[str, str] = {}
+        self.narrow: dict[str, object] = {}
+        """What passes know of entries that are computed from narrower weights; it is not saved."""
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries
@@ -107,6 +109,7 @@ class WeightStore:
     def _put(self, name: str, entry: Entry) -> str:
         self._entries[name] = entry
         self._hashes.pop(name, None)
+        self.narrow.pop(name, None)
         return name
 
     def fresh(self, name: str) -> str:
@@ -121,6 +124,7 @@ class WeightStore:
         """Forget a weight."""
         del self._entries[name]
         self._hashes.pop(name, None)
+        self.narrow.pop(name, None)
 
     def hash(self, name: str) -> str:
         """The hash of an entry's content: shape, dtype and bytes; computed once."""

@@ -6,8 +6,9 @@ Tasks: the kernels of a model, or one operator, with the space that the strategi
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -63,28 +64,72 @@ def extract_tasks(
     """
     The kernels of a model in the order of their calls, each once, with the number of its calls as weight.
 
-    `options` are those of mlc.compile that change kernels. `strategies` is that of `parts_of`. Kernels of open sizes,
-    those of external compilers, and those whose schedule is written by hand are left out. Raises UserError for a model
-    that cannot be compiled.
+    `options` are those of mlc.compile that change kernels, `strategies` is that of `parts_of`. Some kernels are
+    left out: see `Extraction`. Raises UserError for a model that cannot be compiled.
     """
+    return extraction_of(model, target, threads, strategies, **options).tasks
+
+
+OPEN_SIZES = "of open sizes, which shapes= or --shape fixes"
+BY_HAND = "with a schedule by hand"
+EXTERNAL = "of an external compiler"
+EXTERN_STAGES = "around te.extern stages"
+
+
+@dataclass
+class Extraction:
+    """The tasks of a model, and how many of its calls no task stands for."""
+
+    tasks: list[Task]
+    left_out: dict[str, int]
+    """The number of calls by the reason why their kernel is not tuned."""
+
+    @property
+    def calls(self) -> int:
+        """All calls of kernels, those in loops and branches once."""
+        return sum(task.weight for task in self.tasks) + sum(self.left_out.values())
+
+
+def extraction_of(
+    model: Source,
+    target: TargetLike = "native",
+    threads: int | None = None,
+    strategies: Sequence[str] | None = None,
+    **options: Any,
+) -> Extraction:
+    """The tasks of a model, as `extract_tasks` gives them, and what is left out."""
     shapes, symbols = options.pop("shapes", None), options.pop("symbols", None)
-    settings = _options(target, threads, options)
+    settings = options_of(target, threads, options)
     compilation = Compilation(load_model(model, shapes, symbols), settings)
     main, sources = compilation.plan()
-    by_hand = {name for name, _ in (settings.schedules.texts if settings.schedules else ())}
     found: dict[tuple[str, str, int], Task] = {}
+    left_out: Counter[str] = Counter()
     for name, calls in _calls(main).items():
-        source = sources[name]
-        flops = flops_of(source)
-        if name in by_hand or EXTERNAL_COMPILER in source.attributes or not isinstance(flops, int):
-            continue
-        func = _te_kernel(source, settings.on(device_of(source) or HOST))
-        if func is None:
-            continue
-        task = task_of_kernel(func, settings.on(device_of(source) or HOST), name, flops, calls, strategies)
-        before = found.get(task.key)
-        found[task.key] = task if before is None else replace(before, weight=before.weight + calls)
-    return list(found.values())
+        task = _task_or_reason(name, sources[name], calls, settings, strategies)
+        if isinstance(task, str):
+            left_out[task] += calls
+        else:
+            before = found.get(task.key)
+            found[task.key] = task if before is None else replace(before, weight=before.weight + calls)
+    return Extraction(list(found.values()), dict(left_out))
+
+
+def _task_or_reason(
+    name: str, source: Operation, calls: int, settings: Options, strategies: Sequence[str] | None
+) -> Task | str:
+    """The task of a kernel, or why it has none."""
+    flops = flops_of(source)
+    if settings.schedules is not None and name in {one for one, _ in settings.schedules.texts}:
+        return BY_HAND
+    if EXTERNAL_COMPILER in source.attributes:
+        return EXTERNAL
+    if not isinstance(flops, int):
+        return OPEN_SIZES
+    options = settings.on(device_of(source) or HOST)
+    func = _te_kernel(source, options)
+    if func is None:
+        return EXTERN_STAGES
+    return task_of_kernel(func, options, name, flops, calls, strategies)
 
 
 def task_of(
@@ -97,7 +142,7 @@ def task_of(
     source = operator_source(func)
     if source.schedule is not None or not isinstance(source.kernel, te.FuncOp):
         raise UserError("expected a te.func without a schedule to tune, but got one with a schedule or a loop.func")
-    options = _options(target, threads, {})
+    options = options_of(target, threads, {})
     kernel = _te_kernel(source.kernel, options)
     if kernel is None:
         raise UserError("expected a te.func without te.extern stages to tune")
@@ -163,7 +208,7 @@ def _parsed(kernel: str) -> te.FuncOp:
     return next(op for op in module.body.block.ops if isinstance(op, te.FuncOp))
 
 
-def _options(target: TargetLike, threads: int | None, given: Mapping[str, Any]) -> Options:
+def options_of(target: TargetLike, threads: int | None, given: Mapping[str, Any]) -> Options:
     """The options of a compilation; UserError for one that changes no kernel, or is out of range."""
     left, context = dict(given), current_context()
     memory = MemoryOptions.of(left.pop("memory_planner", "best"), left.pop("memory_seed", 0), left.pop("pools", ()))
@@ -207,4 +252,13 @@ def _te_kernel(source: Operation, options: Options) -> te.FuncOp | None:
     return func if parts_between_externs(func) is None else None
 
 
-__all__: Sequence[str] = ["candidate_module", "extract_tasks", "parts_of", "task_of", "task_of_kernel"]
+__all__: Sequence[str] = [
+    "Extraction",
+    "candidate_module",
+    "extract_tasks",
+    "extraction_of",
+    "options_of",
+    "parts_of",
+    "task_of",
+    "task_of_kernel",
+]

@@ -4,12 +4,26 @@
     tasks (extract)  ->  search (session/search.py)  ->  paired check (session/confirm.py)  ->  whole model  ->  Report
                               |                               |
                               +---- every result ----> database of records <---- what is kept ----+
+
+The search ends after `trials` candidates (by default 64 for each kernel, where no time is given), after `seconds`, or
+when the estimate of the model's latency has fallen by `until` (0.05 or "5%"); `early_stopping` trials without a better
+candidate end that of one kernel. Candidates that the database has are not measured again; with `resume` they count as
+trials, so that a session that was killed goes on to its number. `tuner` is model, random, grid, ga or evolution, its
+choices follow from `seed`. With `layouts`, those of the model's convolutions and dense layers are chosen first
+(graph_tuner/tune.py), and the kernels are tuned in these.
+
+The default schedule of a kernel is measured first. At the end the best candidates are measured in turns with it, and
+one is kept only where the confidence interval of the speed-up lies above 1; then the whole model is compared. Ctrl-C
+ends the search; what was found is checked and reported, which a second Ctrl-C ends, too.
+
+`cluster` is the address of a scheduler whose devices measure, of the key `device`, with the file of the cluster's
+`secret` unless `insecure` (docs/tuning-farms.md); `farm` is another Farm; without them processes of this machine
+measure. `watcher` hears of every trial. `cache` is that of mlc.compile.
 """
 
 from __future__ import annotations
 
 import inspect
-import math
 import os
 import time
 from collections.abc import Generator, Mapping, Sequence
@@ -17,25 +31,28 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from mlc.support.errors import UserError, did_you_mean, located
 from mlc.support.threads import thread_count
 from mlc.targets.target import Target, TargetLike, target_text
 from mlc.tuning.farm import Evaluation, Farm
 from mlc.tuning.measure.local import LocalFarm
+from mlc.tuning.records.context import records as records_in_force
 from mlc.tuning.records.database import Database
 from mlc.tuning.records.record import Comparison
+from mlc.tuning.session.arguments import plan_of
 from mlc.tuning.session.confirm import Checked, Confirmation
 from mlc.tuning.session.report import Report, TaskReport
 from mlc.tuning.session.search import Plan, Search
 from mlc.tuning.session.watch import Trail, Watcher
 from mlc.tuning.task import Task
-from mlc.tuning.tuners.protocol import TunerKind
 
 if TYPE_CHECKING:
     from mlc.driver.models.load import Source
     from mlc.driver.operator.source import OperatorLike
+    from mlc.tuning.extract import Extraction
+    from mlc.tuning.graph_tuner.report import LayoutReport
 
     Tunable: TypeAlias = "Source | OperatorLike | Task | Sequence[Task]"
 
@@ -53,6 +70,8 @@ class _Subject:
     tasks: Sequence[Task]
     model: Source | None
     options: Mapping[str, Any]
+    left_out: str = ""
+    """What is said of kernels that are not tuned."""
 
 
 @located()
@@ -77,61 +96,83 @@ def tune(
     evaluation: Evaluation | None = None,
     watcher: Watcher | None = None,
     cache: bool = True,
+    layouts: bool = False,
     **options: Any,
 ) -> Report:
     """
     Search for faster schedules of a model's kernels, or of an operator's; keep them in the database `records`.
 
     `model` is what mlc.compile takes, or what mlc.build takes without a schedule, or tasks (mlc.tuning.extract_tasks,
-    a template's). `options` are those of mlc.compile that change kernels: opt_level, shapes, precision and so on.
+    a template's). `options` are those of mlc.compile that change kernels: opt_level, shapes, precision and so on. The
+    module's docstring says what the other arguments mean.
 
-    The search ends after `trials` candidates (by default 64 for each kernel, where no time is given), after `seconds`,
-    or when the estimate of the model's latency has fallen by `until` (0.05 or "5%"); `early_stopping` trials without a
-    better candidate end that of one kernel. Candidates that the database has are not measured again; with `resume` they
-    count as trials, so that a session that was killed goes on to its number. `tuner` is model, random, grid, ga or
-    evolution, its choices follow from `seed`.
-
-    The default schedule of a kernel is measured first. At the end the best candidates are measured in turns with it,
-    and one is kept only where the confidence interval of the speed-up lies above 1; then the whole model is compared.
-    Ctrl-C ends the search; what was found is checked and reported, which a second Ctrl-C ends, too.
-
-    `cluster` is the address of a scheduler whose devices measure, of the key `device`, with the file of the cluster's
-    `secret` unless `insecure` (docs/tuning-farms.md); `farm` is another Farm; without them processes of this machine
-    measure. `watcher` hears of every trial. `cache` is that of mlc.compile.
-
-    Raises UserError for a model that cannot be compiled, for an option out of range, and for a file that is no
-    database of records.
+    Raises UserError for a model that cannot be compiled, for an option out of range, for a file that is no database of
+    records, and for a cluster that does not answer.
     """
-    plan = Plan(
-        trials=_counted("trials", trials),
-        seconds=_positive("seconds", seconds),
-        tuner=_known_tuner(tuner),
-        seed=seed,
-        resume=resume,
-        until=_part(until),
-        early_stopping=_counted("early_stopping", early_stopping),
-        evaluation=evaluation or Evaluation(),
-        device=device,
-    )
+    plan = plan_of(trials, seconds, tuner, seed, resume, until, early_stopping, evaluation, device)
     if farm is not None and cluster is not None:
         raise UserError("expected farm= or cluster=, but got both")
+    request = _Request(model, records, options, str(Target.parse(target_text(target))), thread_count(threads), cache)
+    request.check(layouts, here=farm is None and cluster is None)
     start, watcher = time.monotonic(), watcher or Watcher()
     watcher.phase("extracting tasks", 0, 0)
-    target_name, count = str(Target.parse(target_text(target))), thread_count(threads)
-    subject = _subject(model, target_name, count, _checked(options), cache)
+    subject = request.subject()
     remote = None if cluster is None else (cluster, device, secret, insecure)
     with _farm(farm, remote) as measuring, Database(records) as database:
-        return _Session(subject, database, measuring, plan, watcher, start).run()
+        found = request.tune_layouts(database, watcher) if layouts else None
+        subject = subject if found is None else request.subject()
+        return _Session(subject, database, measuring, plan, watcher, start, found).run()
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What is to be tuned, for which machine, and where records are."""
+
+    model: Tunable
+    records: str | os.PathLike[str]
+    options: dict[str, Any]
+    target: str
+    threads: int
+    cache: bool
+
+    def check(self, layouts: bool, here: bool) -> None:
+        """UserError for an option that there is not, and where layouts cannot be tuned."""
+        _checked(self.options)
+        if layouts and not here:
+            raise UserError("expected layouts to be tuned on this machine, but got a cluster or another farm")
+        if layouts and (_is_tasks(self.model) or is_operator(self.model)):
+            raise UserError("expected a model to tune the layouts of, but got an operator or tasks")
+
+    def subject(self) -> _Subject:
+        """The tasks of the model, in the layouts that the database holds for it."""
+        with _layouts_of(self.records):
+            return _subject(self.model, self.target, self.threads, self.options, self.cache)
+
+    def tune_layouts(self, database: Database, watcher: Watcher) -> LayoutReport:
+        """Choose the layouts of the model."""
+        from mlc.tuning.graph_tuner.tune import tune_layouts
+
+        watcher.phase("measuring layouts", 0, 0)
+        source = cast("Source", self.model)
+        given = {**self.options, "cache": self.cache}
+        return tune_layouts(source, database, self.target, self.threads, watcher=watcher, **given)
 
 
 class _Session:
     """One call of `tune`."""
 
     def __init__(
-        self, subject: _Subject, database: Database, farm: Farm, plan: Plan, watcher: Watcher, start: float
+        self,
+        subject: _Subject,
+        database: Database,
+        farm: Farm,
+        plan: Plan,
+        watcher: Watcher,
+        start: float,
+        layouts: LayoutReport | None = None,
     ) -> None:
         self.subject, self.database, self.farm, self.watcher = subject, database, farm, watcher
-        self.start = start
+        self.start, self.layouts = start, layouts
         tasks = subject.tasks
         if plan.trials is None and plan.seconds is None:
             plan = replace(plan, trials=sum(min(TRIALS_A_TASK, task.space.size) for task in tasks))
@@ -141,7 +182,9 @@ class _Session:
 
     def run(self) -> Report:
         """Search, check, compare the whole model."""
+        begin = time.monotonic()
         self.search.run()
+        searched = time.monotonic() - begin
         checked: list[Checked | None] = [None] * len(self.subject.tasks)
         whole: Comparison | None = None
         note = ""
@@ -159,6 +202,9 @@ class _Session:
             whole,
             note,
             self.plan.seed,
+            self.layouts,
+            searched,
+            self.subject.left_out,
         )
 
     def compare_whole(self) -> tuple[Comparison | None, str]:
@@ -179,6 +225,10 @@ class _Session:
         if found.high >= 1:
             return found, ""
         self.confirmation.withdraw(self.subject.tasks)
+        if self.layouts is not None:
+            from mlc.tuning.graph_tuner.tune import withdraw
+
+            withdraw(self.database, self.layouts)
         return found, "as a whole it was slower with the records: the default schedules are in force again"
 
     def task_report(self, trail: Trail, checked: Checked | None) -> TaskReport:
@@ -208,11 +258,22 @@ def tasks_of(
     return _subject(model, name, count, _checked(options)).tasks
 
 
+def _layouts_of(path: str | os.PathLike[str]) -> AbstractContextManager[object]:
+    """Let the records of a database answer, those of layouts among them, if it is there."""
+    is_there = Path(path).is_file() and Path(path).stat().st_size > 0
+    return records_in_force(path) if is_there else nullcontext()
+
+
+def _is_tasks(model: Tunable) -> bool:
+    given = [model] if isinstance(model, Task) else model
+    return isinstance(given, list | tuple) and bool(given) and all(isinstance(one, Task) for one in given)
+
+
 def _subject(model: Tunable, target: str, threads: int, options: dict[str, Any], cache: bool = True) -> _Subject:
     """The tasks of what is to be tuned; UserError where there is none."""
-    given = [model] if isinstance(model, Task) else model
-    if isinstance(given, list | tuple) and given and all(isinstance(one, Task) for one in given):
-        tasks, source = cast("Sequence[Task]", given), None
+    extraction: Extraction | None = None
+    if _is_tasks(model):
+        tasks, source = cast("Sequence[Task]", [model] if isinstance(model, Task) else model), None
     elif is_operator(model):
         if options:
             raise UserError(f"expected no option '{next(iter(options))}' for an operator; it is one of models")
@@ -220,13 +281,26 @@ def _subject(model: Tunable, target: str, threads: int, options: dict[str, Any],
 
         tasks, source = [task_of(cast("Any", _text(model)), target, threads)], None
     else:
-        from mlc.tuning.extract import extract_tasks
+        from mlc.tuning.extract import OPEN_SIZES, extraction_of
 
         source = cast("Source", model)
-        tasks = extract_tasks(source, target=target, threads=threads, **options)
+        extraction = extraction_of(source, target=target, threads=threads, **options)
+        tasks = extraction.tasks
+        if not tasks and OPEN_SIZES in extraction.left_out:
+            raise UserError("expected a model with kernels of fixed sizes to tune, but all are open: give --shape")
     if not any(task.space.size > 1 for task in tasks):
         raise UserError("expected a kernel whose schedule has a choice, but no strategy of these kernels has a knob")
-    return _Subject(tasks, source, {**options, "target": target, "threads": threads, "cache": cache})
+    given = {**options, "target": target, "threads": threads, "cache": cache}
+    return _Subject(tasks, source, given, "" if extraction is None else _left_out(extraction))
+
+
+def _left_out(extraction: Extraction) -> str:
+    """What is said of kernels that are not tuned; empty where all are."""
+    if not extraction.left_out:
+        return ""
+    number = sum(extraction.left_out.values())
+    kinds = ", ".join(f"{count} {reason}" for reason, count in extraction.left_out.items())
+    return f"{number} of {extraction.calls} calls of kernels are not tuned: {kinds}"
 
 
 def is_operator(model: object) -> bool:
@@ -287,39 +361,6 @@ def _cluster(
     with ClusterFarm(address, device, secret=secret, insecure=insecure) as farm:
         farm.check_device()
         yield farm
-
-
-def _known_tuner(tuner: str) -> str:
-    kinds = get_args(TunerKind)
-    if tuner not in kinds:
-        raise UserError(f"expected a tuner among {', '.join(kinds)}, but got '{tuner}'")
-    return tuner
-
-
-def _counted(name: str, value: int | None) -> int | None:
-    if value is not None and (isinstance(value, bool) or int(value) != value or value < 1):
-        raise UserError(f"expected {name} to be a number of candidates, at least 1, but got {value!r}")
-    return value
-
-
-def _positive(name: str, value: float | None) -> float | None:
-    if value is not None and not 0 < value < math.inf:
-        raise UserError(f"expected {name} to be above 0, but got {value!r}")
-    return value
-
-
-def _part(until: float | str | None) -> float | None:
-    """A part from 0 to 1, given as a number or as percents in a text."""
-    if until is None:
-        return None
-    try:
-        is_percent = isinstance(until, str) and until.strip().endswith("%")
-        part = float(str(until).strip().removesuffix("%")) / (100 if is_percent else 1)
-    except ValueError:
-        part = 0.0
-    if not 0 < part < 1:
-        raise UserError(f"expected until to be a part of the latency such as '5%' or 0.05, but got {until!r}")
-    return part
 
 
 __all__ = ["TRIALS_A_TASK", "is_operator", "tasks_of", "tune"]

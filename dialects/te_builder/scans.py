@@ -141,7 +141,8 @@ def _in_the_loop(updates: Sequence[SSAValue], states: set[SSAValue], name: str) 
             kind = "te.scan" if isinstance(op, te.ScanOp) else "te.extern"
             raise UserError(
                 f"expected the stages of te.scan '{name}' that depend on a state to be te.compute, but "
-                f"'{op.stage_name}' is a {kind}; a recurrence inside of a step, or a call, is a te.extern with a loop body for all steps"
+                f"'{op.stage_name}' is a {kind}; a recurrence inside of a step, or a call, is a te.extern with a loop "
+                "body for all steps"
             )
         if not isinstance(op, te.ComputeOp):
             return value in states

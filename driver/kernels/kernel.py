@@ -157,9 +157,6 @@ def compile_kernel(
 
     `inputs` are arrays by kernel, on which a validating compilation runs it.
     """
-    from mlc.codegen.llvm.ir import print_module
-    from mlc.codegen.native import assemble, emit_object
-
     module = ModuleOp([op.clone() for op in ops])
     target = Target.parse(options.target)
     if target.is_c:
@@ -178,6 +175,15 @@ def compile_kernel(
     code.records = [[*key, None if values is None else json_values(values)] for key, values in asked.items()]
     if target.is_c:
         return _through_c(module, recorder)
+    return _emit(module, target, recorder)
+
+
+def _emit(module: ModuleOp, target: Target, recorder: _LevelRecorder) -> KernelCode:
+    """The code of a kernel on level llvm: its object file, and what its function says of memory and what it calls."""
+    from mlc.codegen.llvm.ir import print_module
+    from mlc.codegen.native import assemble, emit_object
+
+    code, options = recorder.code, recorder.options
     recorder.note("llvm", module)
     start = time.perf_counter()
     text = print_module(module, target=target)

@@ -27,6 +27,7 @@ def copied_store(weights: WeightStore) -> WeightStore:
             store.add_fill(name, entry.data, entry.shape, entry.dtype)
         else:
             store.add(name, entry.data)
+    store.narrow.update(weights.narrow)
     return store
 
 

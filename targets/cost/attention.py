@@ -5,16 +5,21 @@ from __future__ import annotations
 from math import ceil, lcm
 
 from mlc.targets.cost.caches import FLOAT_BYTES, planned_l2_bytes
-from mlc.targets.cost.thresholds import BAND_KEYS, BAND_VECTORS, STRIP_KEYS, STRIP_VECTORS, STRIPS
+from mlc.targets.cost.thresholds import BAND_KEYS, BAND_VECTORS, SPILLED_STRIPS, STRIP_KEYS, STRIP_VECTORS, STRIPS
 from mlc.targets.cost.tiles import even_split, register_tile
 from mlc.targets.target import Target
 
 
 def query_block(queries: int, keys: int, target: Target, *, band: bool = False) -> int:
-    """The queries of a block: its strips fit the planned share of L2; up to `STRIP_VECTORS` vectors."""
+    """
+    The queries of a block: its strips fit the planned share of L2; up to `STRIP_VECTORS` vectors.
+
+    Two vectors are worth strips of up to `SPILLED_STRIPS` times L2: keys and values are read again for each block.
+    """
     width = target.lanes("f32")
     strips = STRIPS * FLOAT_BYTES * keys * width
-    vectors = max(1, min(BAND_VECTORS if band else STRIP_VECTORS, planned_l2_bytes(target) // strips))
+    least = 2 if 2 * strips <= SPILLED_STRIPS * target.l2_bytes else 1
+    vectors = max(least, min(BAND_VECTORS if band else STRIP_VECTORS, planned_l2_bytes(target) // strips))
     return min(queries, even_split(ceil(queries / width), vectors) * width)
 
 

@@ -121,6 +121,13 @@ LEAST_QUERIES = 8
 """Queries below which an attention's kernels are faster apart: a strip has queries in its lanes, a vector of AVX2."""
 STRIP_VECTORS = 4
 """Vectors of queries in a block, at most. Not measured apart."""
+SPILLED_STRIPS = 2.0
+"""
+Size of the strips of two vectors of queries, as a multiple of L2, up to which they are better than one vector's.
+
+Source: one thread of Zen 5 (L2 of 1 MiB), 64 channels: 0.94 of the time of one vector at 4,096 and 8,192 keys (1 and
+2 MiB), 1.17 at 16,384 keys.
+"""
 STRIPS = 2
 """Strips of keys x queries that a block has at once: the scores, and what follows from them."""
 STRIP_KEYS = 4

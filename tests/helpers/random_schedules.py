@@ -116,6 +116,37 @@ loop.func @scan(%x: memref<7x8xf32>, %y: memref<7x8xf32>) attributes {outputs = 
     } } }
 }
 """
+# A state that two stages of a step read, one step and two steps back; their result and a reduction give the next.
+RECURRENCE = """
+te.func @recurrence(%x: tensor<7x8xf32>) -> tensor<7x8xf32> {
+  %first = te.compute "first" (%t : 2, %j : 8) {
+    %0 = te.read %x[%t, %j] : f32
+    te.yield %0 : f32
+  } : tensor<2x8xf32>
+  %s = te.scan "scan" (%h = %first) steps 7 : tensor<7x8xf32> {
+    %mid = te.compute "mid" (%t : 7, %j : 8) {
+      %0 = te.read %h[%t - 1, %j] : f32
+      %1 = te.read %h[%t - 2, 7 - %j] : f32
+      %2 = arith.subf %0, %1 : f32
+      te.yield %2 : f32
+    } : tensor<7x8xf32>
+    %most = te.compute "most" (%t : 7) reduce (%k : 8) max {
+      %0 = te.read %mid[%t, %k] : f32
+      te.yield %0 : f32
+    } : tensor<7xf32>
+    %next = te.compute "next" (%t : 7, %j : 8) {
+      %0 = te.read %mid[%t, %j] : f32
+      %1 = te.read %most[%t] : f32
+      %2 = te.read %x[%t, %j] : f32
+      %3 = arith.subf %0, %1 : f32
+      %4 = arith.addf %3, %2 : f32
+      te.yield %4 : f32
+    } : tensor<7x8xf32>
+    te.yield %next : tensor<7x8xf32>
+  }
+  te.return %s : tensor<7x8xf32>
+}
+"""
 OPERATORS = {
     "dense": DENSE,
     "conv": CONV,
@@ -124,6 +155,7 @@ OPERATORS = {
     "gather": GATHER,
     "open": OPEN,
     "scan": SCAN,
+    "recurrence": RECURRENCE,
 }
 OPEN_SIZES = (1, 5, 8)
 """What an open size is when a schedule is checked."""
@@ -137,6 +169,12 @@ _BY_STEP = (
 @cache
 def _operator(name: str) -> Schedule:
     return Schedule(OPERATORS[name])
+
+
+def arguments_of_calls(name: str, size: int) -> list[np.ndarray]:
+    """The arrays that a compiled kernel takes: the inputs alone."""
+    ins, _, _ = interp.arguments(_operator(name).lowered())
+    return inputs(name, size)[: len(ins)]
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,12 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume", action="store_true", help="count what the database has as trials: go on where a session was killed"
     )
     parser.add_argument(
-        "--cluster",
-        metavar="ADDRESS",
-        help="measure on the devices of this scheduler, tcp://host:port",
+        "--layouts", action="store_true", help="first choose the layouts of convolutions and dense layers by measuring"
     )
-    parser.add_argument("--key", metavar="KEY", help="with --cluster: the key of the devices to measure on")
-    add_secret_arguments(parser)
+    _add_cluster_arguments(parser)
     parser.add_argument(
         "--plot",
         type=_svg,
@@ -57,6 +55,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure nothing: show the schedule on record of a kernel as a difference to the default, and what it "
         "changed",
     )
+
+
+def _add_cluster_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments that say on which devices to measure."""
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="measure on the devices of this scheduler, tcp://host:port",
+    )
+    parser.add_argument("--key", metavar="KEY", help="with --cluster: the key of the devices to measure on")
+    add_secret_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -87,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
             insecure=args.insecure,
             watcher=watcher,
             cache=not args.no_cache,
+            layouts=args.layouts,
             **options_of(args),
         )
     show(report)
@@ -123,19 +133,22 @@ def show(report: Report) -> None:
     from mlc.tuning.session.report import COLUMNS
 
     if sys.stdout.isatty():
-        print_table("", COLUMNS, report.rows())
+        width = shutil.get_terminal_size().columns
+        print_table("", COLUMNS, report.fitting_rows(width, between=3, around=4))  # rich's borders
         print("\n".join(report.conclusion()))
     else:
         print(report)
 
 
 def _explain(args: argparse.Namespace) -> int:
+    from mlc.tuning.records.context import records
     from mlc.tuning.session.explain import explain
     from mlc.tuning.tune import tasks_of
 
     if not Path(args.records).is_file():
         raise UsageError(f"{args.records}: expected a database of records, which `mlc tune` writes")
-    tasks = tasks_of(args.model, args.target, args.threads, **options_of(args))
+    with records(args.records):  # in the layouts that the database holds
+        tasks = tasks_of(args.model, args.target, args.threads, **options_of(args))
     text = explain(tasks, args.records, args.explain)
     if sys.stdout.isatty():
         from rich.console import Console

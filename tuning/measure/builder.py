@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 CandidateMaker: TypeAlias = "Callable[[Task, Values], ModuleOp]"
 """Gives the kernel of a task and the schedule that the values stand for; UserError where the strategy refuses them."""
 
-CANDIDATE = "mlc.tuning:candidate_module"
-"""The maker that farms use, as `module:function`: processes import it by this name."""
+CANDIDATE = "mlc.tuning.extract:candidate_module"
+"""The maker that farms use, as `module:function`: the fork server imports its module once, before it forks builders."""
 
 WORN_BYTES = 1 << 31
 """Growth of a builder's address space after which a new one takes its place."""
@@ -100,8 +100,9 @@ def build(name: str, given: MeasureInput, is_default: bool, memory_bytes: int) -
     def failed(error: ErrorCode, message: str) -> Built:
         return Built(None, None, error, message, time.perf_counter() - begin)
 
-    make, task = maker(name), given.task
+    task = given.task
     try:
+        make = maker(name)
         with limited_memory(memory_bytes), collected_warnings():
             artefact = artefact_of(make(task, given.values), task.compiled_for, task.threads)
             signature = signature_of(task.kernel) if is_default else None

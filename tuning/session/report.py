@@ -14,6 +14,7 @@ from mlc.tuning.space import STRATEGY, Values
 from mlc.tuning.task import Task
 
 if TYPE_CHECKING:
+    from mlc.tuning.graph_tuner.report import LayoutReport
     from mlc.tuning.records.record import Comparison
 
 COLUMNS = ("kernel", "trials", "default", "best", "GFLOP/s", "speed-up (95 %)")
@@ -77,11 +78,17 @@ class Report:
     note: str = ""
     """What there is to say about the whole model, where it was not measured or nothing changed."""
     seed: int = 0
+    layouts: LayoutReport | None = None
+    """What was found for the layouts, where they were tuned."""
+    search_seconds: float = 0.0
+    """How long the search took, without extraction and checks."""
+    left_out: str = ""
+    """How many calls of kernels were not tuned, and why, as a clause; empty where all were."""
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether Ctrl-C ended the session."""
-        return "interrupted" in self.reason
+        """Whether Ctrl-C ended the search or the check."""
+        return "interrupted" in f"{self.reason} {self.note}"
 
     @property
     def kept(self) -> tuple[TaskReport, ...]:
@@ -92,17 +99,34 @@ class Report:
         """The table, a row for each task in the order of time spent in it, with the header COLUMNS."""
         return [_row(one) for one in sorted(self.tasks, key=lambda one: -one.spent)]
 
+    def fitting_rows(self, width: int, between: int = 2, around: int = 0) -> list[tuple[str, ...]]:
+        """
+        The rows for a table of that width, with so many columns of text between two cells and around all.
+
+        Names are shortened in their middle; the hash at their end tells kernels of one name apart.
+        """
+        rows = self.rows()
+        others = [max(len(row[column]) for row in [COLUMNS, *rows]) for column in range(1, len(COLUMNS))]
+        left = max(12, width - sum(others) - between * len(others) - around)
+        return [(shortened(row[0], left), *row[1:]) for row in rows]
+
     def conclusion(self) -> list[str]:
         """The lines below the table, at most 80 columns wide where no name is longer."""
-        a_trial = f", {self.seconds / self.trials:.2f} s a trial" if self.trials else ""
+        a_trial = f", {self.search_seconds / self.trials:.2f} s a trial" if self.trials else ""
         lines = [
             f"{_count(self.trials, 'trial')} of {_count(len(self.tasks), 'task')} in {self.seconds:.0f} s{a_trial}",
             f"the search ended: {self.reason}",
-            f"{_count(len(self.kept), 'kernel')} faster than the default for sure: kept in {self.records}",
+            f"{_count(len(self.kept), 'kernel')} faster than the default for sure: kept in {self.records}"
+            if self.kept
+            else "no kernel is faster than its default schedule for sure",
         ]
         if (failed := self.errors()) and self.trials:
             kinds = ", ".join(f"{count} {name}" for name, count in failed.items())
             lines.append(f"{_count(sum(failed.values()), 'trial')} failed: {kinds}")
+        if self.left_out:
+            lines.append(self.left_out)
+        if self.layouts is not None:
+            lines.append(layouts_text(self.layouts))
         if self.model is not None:
             lines.append(f"the whole model: {model_text(self.model)}")
         if self.note:
@@ -128,13 +152,9 @@ class Report:
         write_plot(self, path)
 
     def __str__(self) -> str:
-        rows = [COLUMNS, *self.rows()]
+        rows = [COLUMNS, *self.fitting_rows(_WIDTH)]
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-        widths[0] = max(12, min(widths[0], _WIDTH - sum(widths[1:]) - 2 * (len(COLUMNS) - 1)))
-        lines = [
-            "  ".join([shortened(row[0], widths[0]).ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip()
-            for row in rows
-        ]
+        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in rows]
         return "\n".join([*lines, *self.conclusion()])
 
 
@@ -145,6 +165,16 @@ def model_text(comparison: Comparison) -> str:
         f"{duration(comparison.default_seconds)} by default, {duration(comparison.seconds)} tuned: "
         f"{comparison.speedup:.2f} times as fast ({interval})"
     )
+
+
+def layouts_text(found: LayoutReport) -> str:
+    """`layouts: 3 of 8 convolutions and dense layers in other blocks: 2 ms by default, ..`, or why none was kept."""
+    if found.comparison is None:
+        return "layouts: those by default are the best by the times of their kernels and transforms"
+    if found.values is None:
+        return f"layouts: those by default stay; the best others: {model_text(found.comparison)}"
+    changed = f"{found.changed} of {_count(found.sites, 'convolution')} and dense layers in other blocks"
+    return f"layouts: {changed}: {model_text(found.comparison)}"
 
 
 def duration(seconds: float) -> str:

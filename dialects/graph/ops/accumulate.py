@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def accumulator(out_dtype: str, x: Tensor, w: Tensor, what: str) -> Attribute:
     """
-    The element type of the sums: that of both operands, or a wider `out_dtype`: floats for floats, int32 for signed and
-    unsigned integers.
+    The element type of the sums: that of both operands, or a wider `out_dtype`: floats for floats and for a weight of
+    8 or 16 bits, int32 for signed and unsigned integers.
     """
     given = (x.element_type, w.element_type)
     if not out_dtype:
@@ -29,12 +29,19 @@ def accumulator(out_dtype: str, x: Tensor, w: Tensor, what: str) -> Attribute:
     wide = element_type(out_dtype)
     if wide == i32 and all(isinstance(t, IntegerType) and 1 < t.width.data < 32 for t in given):
         return wide
+    if is_short_integer(given[1]) and isinstance(wide, FLOATS):
+        given = (given[0], wide)
     if any(not isinstance(t, FLOATS) or _bits(t) > _bits(wide) for t in (*given, wide)):
         raise VerifyException(
             f"expected {what} of floats no wider than {out_dtype}, the out_dtype (or integers of 8 or 16 bits and "
             f"int32), but got {x} and {w}"
         )
     return wide
+
+
+def is_short_integer(t: Attribute) -> bool:
+    """Whether this is an integer type of 8 or 16 bits, all of whose values are f32."""
+    return isinstance(t, IntegerType) and t.width.data in (8, 16)
 
 
 def _bits(t: Attribute) -> int:

@@ -24,7 +24,8 @@ class DenseOp(GraphOp):
 
     A packed weight (`kernel_layout = "OI32o"`) stays packed in its type, padded up with zeros where O does not
     divide; `units` is then the logical O (0: all). The result is plain.
-    With an `out_dtype` the operands may be narrower floats, which are widened before they are multiplied.
+    With an `out_dtype` the operands may be narrower floats, and the weight integers of 8 or 16 bits: they are widened
+    before they are multiplied.
     """
 
     name = "graph.dense"
@@ -78,6 +79,7 @@ class DenseOp(GraphOp):
                 (tensor((3, 6), "bfloat16"), tensor((2, 3, 4, 2), "bfloat16")),
                 {"kernel_layout": "OI4o2i", "out_dtype": "float32"},
             ),
+            Sample((tensor((3, 7)), tensor((5, 7), "int8")), {"out_dtype": "float32"}),
         ]
 
 

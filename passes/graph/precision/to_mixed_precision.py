@@ -7,7 +7,8 @@ graph-to-mixed-precision: contractions multiply narrow floats and add in f32; va
     never     other ops: f32
 
 A value that a contraction reads is rounded where it is computed, so that the cast fuses with its producer; its other
-readers widen the stored value. With `f16` only weights are narrow, and are widened when they are read.
+readers widen the stored value. With `f16`, and with `bf16` for a target that has no instruction for its products, only
+weights are narrow, and are widened when they are read.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ from mlc.dialects.graph.types import Tensor, element_type
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fusion.fuse_ops.mlc_rules import ROWS
 from mlc.passes.graph.layout.alter_op_layout.blocks import channel_block
+from mlc.passes.graph.precision.legalize import DOT_PRODUCTS
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import attributes, functions, outer_blocks
 from mlc.support.errors import fail
 from mlc.targets.cost.thresholds import FEW_USES
+from mlc.targets.target import Target
 
 Contraction: TypeAlias = Conv2dOp | DenseOp
 MOVES = (ReshapeOp, TransposeOp, ConcatenateOp, SliceOp)
@@ -175,7 +178,8 @@ class ToMixedPrecisionPass(ModulePass):
     `graph.conv2d %x, %w : f32` -> `graph.conv2d (graph.cast %x), (graph.cast %w) {out_dtype = "float32"}` of bf16.
 
     `precision` is f32 (no change), bf16 (contractions multiply bf16, and their operands are stored as bf16) or f16
-    (weights of few uses are stored as f16). Run it before graph-alter-op-layout. The module's attribute
+    (weights of few uses are stored as f16). bf16 does for a `target` without an instruction for its products what f16
+    does: words that are taken apart take longer than f32. Run it before graph-alter-op-layout. The module's attribute
     `mlc.relative_error` is the estimated relative error of the results (root mean square).
     """
 
@@ -183,11 +187,18 @@ class ToMixedPrecisionPass(ModulePass):
 
     precision: str = "f32"
     vector_bits: int = 512
+    target: str = ""
 
     @property
     def error_budget(self) -> float:
         """The part of its largest element by which a result may move under validation: roundings to bf16 (0.004)."""
         return 0.0 if self.precision == "f32" else 0.1
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether factors are narrow, and not weights alone: `target` (none: any) has an instruction for them."""
+        wanted = DOT_PRODUCTS.get(self.precision)
+        return wanted is not None and (not self.target or wanted in Target.parse(self.target).instructions)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
@@ -198,7 +209,7 @@ class ToMixedPrecisionPass(ModulePass):
         element = element_type(PRECISIONS[self.precision])
         for function in functions(op):
             for block in outer_blocks(function):
-                if self.precision == "f16":
+                if not self.multiplies:
                     narrow_weights(block, element)
                 else:
                     Narrowing(block, element, self.vector_bits // 32).run()

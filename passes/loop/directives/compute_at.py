@@ -164,12 +164,12 @@ def consumers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str |
     return None
 
 
-def inputs_unchanged(kernel: Kernel, block: loop.BlockOp, at: Operation) -> str | None:
+def inputs_unchanged(kernel: Kernel, block: loop.BlockOp, at: Operation, box: Box) -> str | None:
     """What the block reads is written before it and before the place to which it moves; other elements may be later."""
     for buffer in buffers_read(block):
         for writer in blocks_accessing(buffer, stores=True):
             before = comes_before(writer, block) and comes_before(writer, at)
-            if not before and not _apart(kernel, block, writer, buffer, at):
+            if not before and not _apart(kernel, block, writer, buffer, at, box):
                 return (
                     f"{name_of(writer)} writes %{buffer_name(buffer)}, which {name_of(block)} reads, "
                     "behind the place where it is to be computed"
@@ -177,13 +177,17 @@ def inputs_unchanged(kernel: Kernel, block: loop.BlockOp, at: Operation) -> str 
     return None
 
 
-def _apart(kernel: Kernel, block: loop.BlockOp, other: loop.BlockOp, buffer: SSAValue, at: Operation) -> bool:
+def _apart(kernel: Kernel, block: loop.BlockOp, other: loop.BlockOp, buffer: SSAValue, at: Operation, box: Box) -> bool:
     """
     Whether two blocks touch different elements of a buffer in each iteration of the loops around both and a place.
 
-    So the stages of a scan, which read its state at earlier steps, move beside the one that writes it at this step.
+    `box` is what the block computes at that place: in one iteration of these loops the same points as before. So the
+    stages of a scan, which read its state at earlier steps, move beside the one that writes it at this step.
     """
     fixed = kernel.space.numbers_of(f for f in loops_around(block) if is_below(other, f) and is_below(at, f))
+    for axis, bound in enumerate(kernel.bindings(block)):
+        if bound.dims() & fixed and (axis not in box or box[axis].extent != 1 or box[axis].base != bound):
+            return False
     ranges = kernel.space.ranges
     mine, others = (
         [[interval_of(e, fixed, ranges) for e in a.exprs] for a in accesses(kernel.space, b) if a.buffer is buffer]
@@ -231,10 +235,11 @@ def compute_at(kernel: Kernel, op: sched.ComputeAtOp) -> None:
     kernel.check(consumers_below(kernel, block, f))
     readers = [r for b in buffers_written(block) for r in blocks_accessing(b, stores=False) if r is not block]
     at = first_above(f, readers)
-    kernel.check(inputs_unchanged(kernel, block, at))
+    box = needed_box(kernel, block, f)
+    kernel.check(inputs_unchanged(kernel, block, at, box))
     if is_below(block, f) and comes_before(at, block):
         kernel.fail(f"expected {name_of(block)} in front of its consumers in {name_of(f)}")
-    nest = place(kernel, block, needed_box(kernel, block, f))
+    nest = place(kernel, block, box)
     insert_before(nest, at)
     kernel.check_later(f)
 
@@ -379,18 +384,18 @@ def reverse_compute_at(kernel: Kernel, op: sched.ReverseComputeAtOp) -> None:
     box = allowed_box(kernel, block, producers, f)
     kernel.check(all_written(kernel, block, f, box))
     at = last_above(f, producers)
-    kernel.check(results_unread(kernel, block, at))
+    kernel.check(results_unread(kernel, block, at, box))
     nest = place(kernel, block, box)
     insert_after(nest, at)
     kernel.check_later(f)
 
 
-def results_unread(kernel: Kernel, block: loop.BlockOp, at: Operation) -> str | None:
+def results_unread(kernel: Kernel, block: loop.BlockOp, at: Operation, box: Box) -> str | None:
     """Other uses of what the consumer writes come after the place to which it moves, or are of other elements."""
     for buffer in buffers_written(block):
         for other in (*blocks_accessing(buffer, stores=True), *blocks_accessing(buffer, stores=False)):
             behind = other is block or (comes_before(block, other) and comes_before(at, other))
-            if not behind and not _in_front(block, other, at) and not _apart(kernel, block, other, buffer, at):
+            if not behind and not _in_front(block, other, at) and not _apart(kernel, block, other, buffer, at, box):
                 return (
                     f"{name_of(other)} uses %{buffer_name(buffer)}, which {name_of(block)} writes, "
                     "in front of the place where it is to be computed"

@@ -6,10 +6,11 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop, sched
 from mlc.dialects.index import ZERO, Index
-from mlc.passes.loop.directives.compute_at import buffers_written, inputs_unchanged, single
+from mlc.passes.loop.directives.compute_at import Box, buffers_written, inputs_unchanged, single
 from mlc.passes.loop.directives.kernel import Kernel, buffer_name, comes_before, name_of
 from mlc.passes.loop.index_space.accesses import accesses, blocks_accessing, in_axes
 from mlc.passes.loop.index_space.expressions import exprs_of, substitute
+from mlc.passes.loop.index_space.regions import Interval
 
 
 def inlinable(kernel: Kernel, block: loop.BlockOp) -> str | None:
@@ -47,6 +48,8 @@ def _readable(block: loop.BlockOp, buffer: SSAValue) -> str | None:
         op = use.operation
         if isinstance(op, loop.GatherOp) or (isinstance(op, loop.LoadOp) and op.mask is not None):
             return f"a masked or gathered read of %{buffer_name(buffer)} cannot take its value; use te-inline"
+        if isinstance(op, loop.LoadOp) and op.tile_sizes:
+            return f"a read of a tile of %{buffer_name(buffer)} cannot take its value; use sched.compute_inline earlier"
     return None
 
 
@@ -57,7 +60,8 @@ def compute_inline(kernel: Kernel, op: sched.ComputeInlineOp) -> None:
     (buffer,) = buffers_written(block)
     readers = blocks_accessing(buffer, stores=False)
     for reader in readers:
-        kernel.check(inputs_unchanged(kernel, block, reader))
+        for points in _points_read(kernel, block, reader, buffer):
+            kernel.check(inputs_unchanged(kernel, block, reader, points))
         kernel.check_later(reader)
     for use in list(buffer.uses):
         if isinstance(use.operation, loop.LoadOp):
@@ -67,6 +71,20 @@ def compute_inline(kernel: Kernel, op: sched.ComputeInlineOp) -> None:
     assert isinstance(alloc, loop.AllocOp)
     alloc.detach()
     alloc.erase()
+
+
+def _points_read(kernel: Kernel, block: loop.BlockOp, reader: loop.BlockOp, buffer: SSAValue) -> list[Box]:
+    """The point of a block's axes that each load of its buffer reads."""
+    (store,) = (a for a in accesses(kernel.space, block) if a.is_store)
+    own = in_axes(kernel.space, store)
+    found: list[Box] = []
+    for read in (a for a in accesses(kernel.space, reader) if a.buffer is buffer and not a.is_store):
+        box: Box = {}
+        for e, wanted in zip(own, read.exprs, strict=True):
+            if (axis := single(e)) is not None:
+                box[axis] = Interval(wanted - e.const, 1)
+        found.append(box)
+    return found
 
 
 def _take_value(kernel: Kernel, block: loop.BlockOp, load: loop.LoadOp) -> None:

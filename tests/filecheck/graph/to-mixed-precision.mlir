@@ -1,5 +1,6 @@
 // RUN: mlc-opt %s -p 'graph-to-mixed-precision{precision=bf16}' --split-input-file | filecheck %s
 // RUN: mlc-opt %s -p 'graph-to-mixed-precision{precision=f16}' --split-input-file | filecheck %s --check-prefix=F16
+// RUN: mlc-opt %s -p 'graph-to-mixed-precision{precision=bf16 target=x86-64-v4}' --split-input-file | filecheck %s --check-prefix=WEIGHTS
 // RUN: mlc-opt %s -p 'graph-to-mixed-precision{precision=bf16 vector-bits=256}' --split-input-file | filecheck %s --check-prefix=NARROW
 // RUN: mlc-opt %s -p graph-to-mixed-precision --split-input-file | filecheck %s --check-prefix=SAME
 // RUN: mlc-opt %s -p 'graph-to-mixed-precision{precision=bf16},graph-alter-op-layout' --split-input-file | filecheck %s --check-prefix=LAYOUT
@@ -16,6 +17,8 @@
 // CHECK:         graph.add %[[d]], %[[wide]]
 // F16-LABEL:   func.func @residual
 // F16-NOT:       graph.cast
+// WEIGHTS-LABEL: func.func @residual
+// WEIGHTS-NOT:   graph.cast
 // SAME-LABEL:  func.func @residual
 // SAME-NOT:      graph.cast
 // LAYOUT-LABEL: func.func @residual
@@ -40,6 +43,9 @@ func.func @residual(%x: tensor<1x16x8x8xf32>) -> tensor<1x16x8x8xf32> {
 // F16-LABEL:   func.func @moves
 // F16:           %[[w:.*]] = graph.cast %w : (tensor<4x8xf32>) -> tensor<4x8xf16>
 // F16:           graph.dense %{{.*}}, %[[w]] {out_dtype = "float32"} : (tensor<2x8xf32>, tensor<4x8xf16>) -> tensor<2x4xf32>
+// WEIGHTS-LABEL: func.func @moves
+// WEIGHTS:       %[[w:.*]] = graph.cast %w : (tensor<4x8xf32>) -> tensor<4x8xbf16>
+// WEIGHTS:       graph.dense %{{.*}}, %[[w]] {out_dtype = "float32"} : (tensor<2x8xf32>, tensor<4x8xbf16>) -> tensor<2x4xf32>
 // LAYOUT-LABEL: func.func @moves
 // LAYOUT:        graph.dense {{.*}}kernel_layout = "OI4o2i"
 func.func @moves(%x: tensor<4x4xf32>) -> tensor<2x4xf32> {

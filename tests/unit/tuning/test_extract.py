@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 import small_model
+import symbolic_models
 from xdsl.dialects.builtin import UnitAttr
 
 import mlc
@@ -12,7 +13,8 @@ from mlc import te
 from mlc.support.errors import UserError
 from mlc.targets.description import describe
 from mlc.targets.target import Target
-from mlc.tuning.extract import candidate_module, extract_tasks, task_of
+from mlc.tools import cli
+from mlc.tuning.extract import OPEN_SIZES, candidate_module, extract_tasks, extraction_of, task_of
 from mlc.tuning.records.database import Database
 from mlc.tuning.records.record import Comparison
 
@@ -108,3 +110,32 @@ def test_compiling_with_a_record_takes_its_values(tmp_path):
         a, b = np.random.default_rng(0).standard_normal((2, N, N), np.float32)
         np.testing.assert_allclose(operator(a, b), a @ b, rtol=1e-4, atol=1e-4)
         assert mlc.build(product(), threads=2, cache=False).text("te") != operator.text("te"), "a record of 1 thread"
+
+
+MIXED = """
+func.func @main(%x: tensor<?x70xf32, #graph.dims<[N]>> {graph.name = "x"}, %y: tensor<8x70xf32> {graph.name = "y"})
+    -> (tensor<?x70xf32, #graph.dims<[N]>>, tensor<8x70xf32>) {
+  %0 = graph.softmax %x {axis = 1} : tensor<?x70xf32, #graph.dims<[N]>>
+  %1 = graph.softmax %y {axis = 1} : tensor<8x70xf32>
+  return %0, %1 : tensor<?x70xf32, #graph.dims<[N]>>, tensor<8x70xf32>
+}
+"""
+
+
+def test_kernels_of_open_sizes_are_counted_and_told(tmp_path, capsys):
+    (path := tmp_path / "mixed.mlir").write_text(MIXED)
+    extraction = extraction_of(path, threads=1)
+    assert (len(extraction.tasks), extraction.left_out, extraction.calls) == (1, {OPEN_SIZES: 1}, 2)
+    fixed = extraction_of(path, threads=1, shapes={"x": (16, 70)})
+    assert (len(fixed.tasks), fixed.left_out) == (2, {})
+    words = ["tune", str(path), "--records", str(tmp_path / "r.db"), "--trials", "1", "--threads", "1"]
+    assert cli.run([*words, "--tuner", "random"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1 of 2 calls of kernels are not tuned: 1 of open sizes, which shapes= or --shape fixes" in said
+
+
+def test_a_model_of_open_sizes_alone_is_refused(tmp_path):
+    (path := tmp_path / "open.mlir").write_text(symbolic_models.SOFTMAX)
+    with pytest.raises(UserError, match="expected a model with kernels of fixed sizes to tune, but all are open"):
+        mlc.tune(path, tmp_path / "r.db", threads=1)
+    assert not (tmp_path / "r.db").exists()

@@ -50,6 +50,7 @@ from mlc.dialects.graph.store import store_of
 from mlc.dialects.graph.types import Array, Tensor, numpy_dtype, tensor_type
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.shared.constants import element_of, is_static
+from mlc.passes.graph.shared.narrow import NarrowWeight, Source, narrow_result
 from mlc.passes.graph.simplify.fold_constant.bands import compute_bands
 from mlc.passes.graph.simplify.fold_constant.control_regions import tidy_reads
 from mlc.passes.rewriting import blocks
@@ -65,11 +66,15 @@ MOVES = (
 
 @dataclass
 class Known:
-    """A known value: its array, or the element of a fill as an array of rank 0, and the bytes of its weights."""
+    """
+    A known value: its array, or the element of a fill as an array of rank 0; the bytes of its weights; what it was
+    widened from.
+    """
 
     array: Array | None = None
     fill: Array | None = None
     source: int = 0
+    narrow: NarrowWeight | None = None
 
     def values(self, shape: Sequence[int]) -> Array:
         """The value as an array; that of a fill is a broadcast view."""
@@ -141,7 +146,9 @@ class Folder:
         if isinstance(op, ParamOp) and self.store is not None and op.entry in self.store:
             entry = self.store.entry(op.entry)
             if not entry.is_fill:
-                return [Known(entry.array(), source=entry.nbytes)]
+                narrow = self.store.narrow.get(op.entry)
+                known = narrow if isinstance(narrow, NarrowWeight) else None
+                return [Known(entry.array(), source=entry.nbytes, narrow=known)]
             source = entry.nbytes if entry.nbytes <= self.fills else 0
             self.fills -= source
             return [Known(fill=entry.data, source=source)]
@@ -184,7 +191,15 @@ class Folder:
         if cost > self.room or (self.store is None and max(map(_elements, op.result_types)) > ConstantOp.MAX_ELEMENTS):
             return None
         self.room -= cost
-        return [Known(array, source=max(source, 0)) for array in _compute(op, inputs)]
+        narrow = self.narrow(op, inputs)
+        return [Known(array, source=max(source, 0), narrow=narrow) for array in _compute(op, inputs)]
+
+    def narrow(self, op: GraphOp, inputs: Sequence[Known]) -> NarrowWeight | None:
+        """What the result of an op was widened from, of a weight that goes to the store."""
+        if self.store is None or max(map(_elements, op.result_types)) <= ConstantOp.MAX_ELEMENTS:
+            return None
+        pairs = zip(inputs, op.operands, strict=True)
+        return narrow_result(op, [Source(k.values(static_shape(v.type)), k.narrow) for k, v in pairs])
 
     def materialize(self, op: Operation, result: SSAValue) -> None:
         """Insert a constant or a weight for a folded value that is read at run time."""
@@ -204,6 +219,8 @@ class Folder:
                 entry = self.store.add_fill(name, known.fill, shape, np.asarray(known.fill).dtype)
             else:
                 entry = self.store.add(name, np.ascontiguousarray(known.values(shape)))
+                if known.narrow is not None:
+                    self.store.narrow[entry] = known.narrow
             new = ParamOp.make(result=tensor(shape, element), entry=entry)
         new.location = op.location
         block.insert_op_before(new, op)

@@ -272,6 +272,17 @@ def test_stages_of_a_step_move_beside_the_one_that_writes_the_state(move):
     np.testing.assert_array_equal(mlc.build(s, threads=2)(a), np.stack(wanted))
 
 
+def test_a_stage_is_not_computed_at_other_steps_than_its_own():
+    """A copy of all steps reads of it what other steps have written, or will."""
+    s = mlc.Schedule(between())
+    s.cache_write(s["mid"], "shared")
+    refused = 'block "end" writes %s, which block "mid" reads, behind the place'
+    with pytest.raises(UserError, match=refused):
+        s.compute_inline(s["mid"])
+    with pytest.raises(UserError, match=refused):
+        s.compute_at(s["mid"], s.loops(s["mid_shared"])[1])
+
+
 def test_a_stage_does_not_move_behind_what_overwrites_its_input():
     """One buffer of one step, which the next stage writes again, in loops by hand."""
     s = mlc.Schedule(OVERWRITTEN)

@@ -11,7 +11,7 @@ from loop_native import parse
 from xdsl.ir import Operation
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index, dim
+from mlc.dialects.index import Index, const, dim
 from mlc.passes.loop.index_space.accesses import Access, accesses
 from mlc.passes.loop.index_space.dependence import dependence_equalities, recoverable
 from mlc.passes.loop.index_space.domain import loops_around, range_of
@@ -225,6 +225,25 @@ def test_regions_hold_what_an_enumeration_touches(data):
 
 
 # --- dependences ---
+
+
+def test_a_larger_digit_that_varies_hides_no_smaller_one():
+    """`64 * a + 32 * p + i`: two iterations with different p never meet, whatever a and i are."""
+    space = IndexSpace()
+    loops = [loop.ForOp.make(const(n)) for n in (4, 2, 32, 33)]
+    a, p, i, more = (space.dim(f.iv) for f in loops)
+    block = loop.BlockOp.__new__(loop.BlockOp)  # only the expressions of an access count
+
+    def equal(*exprs: Index) -> set[Index]:
+        one, other = (Access(block, block, loops[0].iv, (e,), is_store=True) for e in exprs)
+        return dependence_equalities(space, one, other, {1}, {0, 2, 3})
+
+    whole = a * 64 + p * 32 + i
+    assert equal(whole, whole) == {p}
+    assert equal(whole, a * 64 + p * 32 + i.floordiv(4) * 4) == {p}
+    assert equal(whole, whole + 1) == set()  # 63 and 64 - 1 + 0
+    assert equal(a * 64 + p * 32 + more, a * 64 + p * 32 + more) == set()
+    assert equal(a * 32 + p * 32 + i, a * 32 + p * 32 + i) == set()
 
 
 @settings(deadline=None)

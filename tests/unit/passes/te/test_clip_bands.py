@@ -12,12 +12,14 @@ from mlc.dialects.index import at_least, const, dim
 from mlc.passes.loop.clip_bands import clamp
 from mlc.passes.loop.index_space.space import IndexSpace
 from mlc.passes.te.clip_bands import Band
+from mlc.targets.cost.attention import band_block, query_block, score_rows
+from mlc.targets.target import Target
 
 NEVER = 10_000
 
 
-def attention(rows, keys, lower, upper, outside=-1e9):
-    """A model of two heads of 16 with a band, its inputs, and its result of float64."""
+def attention(rows, keys, lower, upper, outside=-1e9, heads=2):
+    """A model of heads of 16 with a band, its inputs, and its result of float64."""
     distance = np.arange(keys) - np.arange(rows)[:, None]
     added = np.where((lower <= distance) & (distance <= upper), 0, outside).astype(np.float32)
     nodes = [
@@ -26,7 +28,8 @@ def attention(rows, keys, lower, upper, outside=-1e9):
         helper.make_node("Softmax", ["t"], ["w"], axis=-1),
         helper.make_node("MatMul", ["w", "v"], ["o"]),
     ]
-    shapes = {"q": (1, 2, rows, 16), "k": (1, 2, 16, keys), "v": (1, 2, keys, 16), "o": (1, 2, rows, 16)}
+    shapes = {"q": (rows, 16), "k": (16, keys), "v": (keys, 16), "o": (rows, 16)}
+    shapes = {n: (1, heads, *shape) for n, shape in shapes.items()}
     *inputs, out = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
     graph = helper.make_graph(nodes, "attention", inputs, [out], [numpy_helper.from_array(added, "m")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
@@ -62,6 +65,13 @@ def test_every_pass_keeps_the_values():
     assert np.abs(found - expected).max() <= 3e-5
 
 
+def test_one_head_on_two_threads_is_dealt_out_in_turn():
+    model, arrays, expected = attention(256, 256, -NEVER, 0, heads=1)
+    exe = mlc.compile(model, threads=2, cache=False)
+    (found,) = exe(arrays).values()
+    assert np.abs(found - expected).max() <= 3e-5
+
+
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(-14, 14), st.integers(-14, 14))
 def test_whether_each_query_sees_a_key(queries, keys, lower, upper):
     for low, high in ((lower, upper), (None, upper), (lower, None)):
@@ -90,3 +100,15 @@ def test_too_many_values_to_compare_are_refused():
     assert clamp(space.dim(f.iv), 400, 500, space) is None
     assert clamp(space.dim(f.iv), 0, 990, space) is not None
     assert at_least(dim(0) - 3).evaluate([2]) == 0
+
+
+@pytest.mark.parametrize("name", ["x86-64-v2", "x86-64-v3", "znver4", "neoverse-n1"])
+@pytest.mark.parametrize("keys", [40, 128, 1139, 4096, 100_000])
+def test_blocks_are_whole_vectors_and_tiles(name, keys):
+    target = Target.parse(name)
+    for band in (False, True):
+        block = query_block(500, keys, target, band=band)
+        assert block % target.lanes("f32") == 0
+    assert query_block(3, keys, target) == 3
+    assert query_block(500, keys, target, band=True) <= query_block(500, keys, target)
+    assert band_block(keys, block, target) % score_rows(keys, block, target) == 0

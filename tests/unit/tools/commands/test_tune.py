@@ -165,3 +165,16 @@ def test_on_a_terminal_the_tasks_are_a_table_80_columns_wide():
     lines = console.file.getvalue().splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert any(re.search(r"3 x conv2d_add_relu_42313efc +\d+ +9\.\d+ us +0\.4", line) for line in lines), lines
+
+
+def test_the_table_on_a_terminal_keeps_what_tells_kernels_apart(asked, capsys, monkeypatch):
+    from mlc.tuning import tune
+
+    long = [replace(TASKS[0], name=f"conv2d_winograd_bias_add_relu_clip_{n}2313efc") for n in (4, 5)]
+    monkeypatch.setattr(tune, "_subject", lambda *_: tune._Subject(long, None, {}))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert cli.run(["tune", "m.onnx", "--records", "r.db", "--trials", "2"]) == 0
+    lines = re.sub("\x1b\\[[0-9;]*m", "", capsys.readouterr().out).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [sum(f"_{n}2313efc" in line for line in lines) for n in (4, 5)] == [1, 1]

@@ -135,3 +135,9 @@ def _raised(message):
 def _sleeps(pid):
     """Whether a process waits: its state is S, in a moment."""
     return until(lambda: open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0] == "S")
+
+
+def test_a_maker_that_cannot_be_imported_is_told():
+    built = builder.build("mlc.no_such_module:candidate", MeasureInput(candidates.task(), {}), False, 1 << 30)
+    assert built.error is ErrorCode.COMPILE_HOST
+    assert built.message == "ModuleNotFoundError: No module named 'mlc.no_such_module'"
