@@ -154,8 +154,9 @@ class _Request:
 
         watcher.phase("measuring layouts", 0, 0)
         source = cast("Source", self.model)
-        given = {**self.options, "cache": self.cache}
-        return tune_layouts(source, database, self.target, self.threads, watcher=watcher, **given)
+        return tune_layouts(
+            source, database, self.target, self.threads, watcher=watcher, cache=self.cache, **self.options
+        )
 
 
 class _Session:

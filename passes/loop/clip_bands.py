@@ -185,9 +185,9 @@ def clip(f: loop.ForOp) -> None:
     space = IndexSpace()
     inside = space.numbers_of([g for b in blocks for g in loops_around(b, f)])
     iv = space.number(f.iv)
-    outer = [{e for e in space.exprs(b.where_exprs, b.args) if not e.dims() & inside} for b in blocks]
+    outer: list[set[Index]] = [{e for e in space.exprs(b.where_exprs, b.args) if not e.dims() & inside} for b in blocks]
     lower, upper, used = f.lower, f.upper, set[Index]()
-    for e in sorted(set.intersection(*outer), key=str):
+    for e in sorted(outer[0].intersection(*outer[1:]), key=str):
         limit = _limit(e, iv, space)
         if limit is None:
             continue

@@ -222,7 +222,7 @@ class _Programs:
 
     def __init__(self, model: Source, task: Task, options: Mapping[str, Any]) -> None:
         self.task = task
-        self._model, self._options = model, {**options, "target": task.compiled_for, "threads": task.threads}
+        self._model, self._options = model, options
         self._around = given_records(None)
         self._default = self._compiled(None)
         inputs = random_inputs(self._default)
@@ -237,4 +237,5 @@ class _Programs:
 
     def _compiled(self, values: KnobValues | None) -> Executable:
         here = None if values is None else Snapshot("layouts", {self.task.key: SnapshotEntry(values, "", LAYOUTS)})
-        return compile(self._model, records=chained([here, self._around]) or False, **self._options)
+        records, task = chained([here, self._around]) or False, self.task
+        return compile(self._model, target=task.compiled_for, threads=task.threads, records=records, **self._options)
