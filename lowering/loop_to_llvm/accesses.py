@@ -143,7 +143,8 @@ class Accesses:
         if step == 0:
             v = self._load_scalar(a, rest, self._any_lane(mask, chunk))
             return self._chosen(mask, self.b.splat(v, chunk.width), otherwise)
-        return self._load_vector(a, rest, chunk, self._with_valid(mask, chunk), otherwise)
+        whole = mask if isinstance(mask, SSAValue) and mask.type == i1 else None
+        return self._load_vector(a, rest, chunk, self._with_valid(mask, chunk), otherwise, whole)
 
     def _chosen(self, mask: SSAValue | bool, v: SSAValue, otherwise: SSAValue | None) -> SSAValue:
         """The value where the mask holds, else `otherwise`."""
@@ -170,11 +171,25 @@ class Accesses:
         return self._from_memory(self.b.load(p, a.loaded, byte_size(a.element)), a.element)
 
     def _load_vector(
-        self, a: LoweredAccess, offset: Index, chunk: Chunk, mask: SSAValue | bool, otherwise: SSAValue | None
+        self,
+        a: LoweredAccess,
+        offset: Index,
+        chunk: Chunk,
+        mask: SSAValue | bool,
+        otherwise: SSAValue | None,
+        whole: SSAValue | None = None,
     ) -> SSAValue:
+        """
+        A vector of contiguous elements where the mask holds.
+
+        `whole` is the part of the mask that all lanes share. Where it fails the address is that of the buffer: a masked
+        load reads nothing there, but takes hundreds of cycles if its address is not mapped.
+        """
         b = self.b
         t = native_type(a.loaded, chunk)
         p = self.pointer(a, offset)
+        if whole is not None:
+            p = b.select(whole, p, a.base)
         if mask is True:
             return self._from_memory(self._load_once(p, t, byte_size(a.element)), a.element)
         assert isinstance(mask, SSAValue)

@@ -96,7 +96,16 @@ class ContractionSizes:
             if t.vectors >= per_lane:
                 return TileSize(t.rows, t.vectors // per_lane, lanes)
         vectors = ceil(lanes / self.width)
-        t = register_tile(rows, vectors, self.target, r.stride - 1, scalar_loads, self._packed_vectors(), least=least)
+        t = register_tile(
+            rows,
+            vectors,
+            self.target,
+            r.stride - 1,
+            scalar_loads,
+            self._packed_vectors(),
+            least=least,
+            strip_bytes=self._strip_bytes(),
+        )
         wide = t.vectors * self.width
         if wide >= lanes:
             wide = lanes
@@ -185,6 +194,11 @@ class ContractionSizes:
         if not self.slides or self.size.pixels > 1 or r.vector.unit > 1:
             return False
         return self.target.masked_memory and r.scalar.step(r.lanes, self.stage.ranges) == 1
+
+    def _strip_bytes(self) -> int:
+        """The bytes of one vector's column of V, over all terms of a sum; 0 where V is packed in blocks."""
+        depth = prod(self.stage.extents[k] for k in self.stage.reduce)
+        return FLOAT_BYTES * self.width * depth if self._packed_vectors() == 1 else 0
 
     def _packed_vectors(self) -> int:
         """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""

@@ -93,6 +93,9 @@ class MatmulSchedule(ContractionSchedule):
         most = streams(FLOAT_BYTES * apart, self.target)
         return size if size.rows <= most else size._replace(rows=even_split(self.stage.extents[self._rows], most))
 
+    def _strip_bytes(self) -> int:
+        return 0  # depth blocks, or a copy of V, keep its columns near
+
     def _side_by_side(self) -> int:
         return 1 if self.transposes else super()._side_by_side()
 

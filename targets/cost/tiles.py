@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, isqrt
 
-from mlc.targets.cost.thresholds import MOST_ROWS, MOST_VECTORS, SLIDING_REGISTERS
+from mlc.targets.cost.thresholds import L2_RATE_OF_TILES, MOST_ROWS, MOST_VECTORS, SLIDING_REGISTERS
 from mlc.targets.machine import Core
 from mlc.targets.target import Target
 
@@ -58,6 +58,7 @@ def register_tile(
     unit: int = 1,
     threads: int = 1,
     least: int = 1,
+    strip_bytes: int = 0,
 ) -> RegisterTile:
     """
     The tile that covers rows x vectors in the fewest cycles with accumulators and operands in registers.
@@ -66,7 +67,8 @@ def register_tile(
     ragged edges counted. `reserved` registers are taken by something else. `unit` is the number of vectors in a block
     of a packed operand, which a tile must not cross. With `threads`, the cycles are those of the thread that gets most
     where columns of tiles are dealt out, and the vectors, which come from beyond L1 then, count by themselves. The
-    tile has `least` rows, if there are so many.
+    tile has `least` rows, if there are so many. `strip_bytes` are those of one vector's column of the second operand:
+    where the columns of a tile exceed L1, each row of tiles reads them from L2 again.
     """
     registers, far = target.vector_registers - reserved, target.core.far_vector_cycles if threads > 1 else 0.0
     best: tuple[float, int, RegisterTile] | None = None
@@ -83,12 +85,20 @@ def register_tile(
             most = min(vectors, ceil(ceil(vectors / v) / threads) * v)
             for width, n_v in pieces(most, v):
                 for height, n_r in pieces(rows, r):
-                    cost += n_v * n_r * (step_cycles(height, width, target.core, scalar_loads) + width * far)
+                    step = step_cycles(height, width, target.core, scalar_loads) + width * far
+                    cost += n_v * n_r * max(step, _far_cycles(width, strip_bytes, target))
             candidate = (cost, -r * v, RegisterTile(r, v))
             if best is None or candidate[:2] < best[:2]:
                 best = candidate
     assert best is not None
     return best[2]
+
+
+def _far_cycles(vectors: int, strip_bytes: int, target: Target) -> float:
+    """The cycles in which L2 gives the vectors of a step, if their columns exceed L1."""
+    if vectors * strip_bytes <= target.l1_bytes:
+        return 0.0
+    return vectors * target.vector_bits / 8 / (L2_RATE_OF_TILES * target.core.l2_bytes_per_cycle)
 
 
 def sliding_rows(step: int, target: Target) -> int:

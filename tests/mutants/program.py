@@ -94,7 +94,7 @@ def as_declared(arrays: Sequence[Array], types: Sequence[Any]) -> list[Array]:
     """Arrays of bytes as the signless integers that kernels declare below the graph level."""
     dtypes = [values.dtype_of(t.element_type) for t in types]
     return [
-        np.ascontiguousarray(a if a.dtype.kind not in "iu" or a.dtype == d else a.view(d))
+        np.asarray(a if a.dtype.kind not in "iu" or a.dtype == d else a.view(d), order="C")
         for a, d in zip(arrays, dtypes, strict=True)
     ]
 

@@ -31,6 +31,7 @@ def test_convolutions_of_one_and_three_axes():
         "line_transposed": lambda x: F.conv_transpose1d(x.flatten(2), cube[..., 0, 0], stride=2),
         "alone": lambda x: F.conv2d(x[0, :, 0], weight[:, :, 0]),
         "volume": lambda x: F.conv3d(x, weight, stride=(1, 2, 1), padding=1),
+        "volume_of_one": lambda x: F.conv3d(x[:1], weight, stride=(2, 1, 1), padding=(1, 0, 2), dilation=(2, 1, 1)),
         "volume_transposed": lambda x: F.conv_transpose3d(x, cube, stride=2),
     }
     run_cases(functions, (torch.randn(2, 3, 4, 5, 6),))

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 
 from mlc.dialects import graph as g
 from mlc.frontends.common.elementwise import add
-from mlc.frontends.common.movement import dilate_axis, index_axis, pad_axis, reshape, slice_axis, stack, transpose
+from mlc.frontends.common.movement import (
+    concat,
+    dilate_axis,
+    index_axis,
+    pad_axis,
+    reshape,
+    slice_axis,
+    stack,
+    transpose,
+)
 from mlc.frontends.common.source_node import SourceNode
 from mlc.frontends.common.values import Value
 from mlc.frontends.common.windows import WindowSpec, as_2d, to_1d, to_2d
@@ -34,8 +43,18 @@ def _convolution_3d(node: SourceNode, x: Value, w: Value, bias: Value | None, wi
     n, c, depth, *picture = x.shape
     stride, dilation, taps = window.strides[0], window.dilation[0], window.kernel[0]
     count = (depth + window.begins[0] + window.ends[0] - window.span(0)) // stride + 1
-    x = pad_axis(node, x, 2, window.begins[0], window.ends[0])
-    parts = [slice_axis(node, x, 2, k * dilation, k * dilation + (count - 1) * stride + 1, stride) for k in range(taps)]
+    one = groups == 1 and n == 1  # slices are pictures of a batch, and those under a tap are channels side by side
+    if one:
+        x = reshape(node, transpose(node, x, (0, 2, 1, 3, 4)), (depth, c, *picture))
+    axis = 0 if one else 2
+    x = pad_axis(node, x, axis, window.begins[0], window.ends[0])
+    last = (count - 1) * stride + 1
+    parts = [slice_axis(node, x, axis, k * dilation, k * dilation + last, stride) for k in range(taps)]
+    if one:
+        flat = reshape(node, transpose(node, w, (0, 2, 1, 3, 4)), (w.shape[0], taps * c, *w.shape[3:]))
+        y = node.emit(g.Conv2dOp, concat(node, parts, 1), flat, **window.conv2d_attributes())
+        y = _with_bias(node, y, bias)
+        return transpose(node, reshape(node, y, (1, *y.shape)), (0, 2, 1, 3, 4))
     pictures = transpose(node, stack(node, parts, 2), (0, 3, 1, 2, 4, 5))
     pictures = reshape(node, pictures, (n * count, c * taps, *picture))
     flat = reshape(node, w, (w.shape[0], w.shape[1] * taps, *w.shape[3:]))
