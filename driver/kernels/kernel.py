@@ -179,7 +179,7 @@ def compile_kernel(
 
 
 def _emit(module: ModuleOp, target: Target, recorder: _LevelRecorder) -> KernelCode:
-    """The code of a kernel on level llvm: its object file, and what its function says of memory and what it calls."""
+    """The code of a kernel on level llvm: its object file, its scratch memory and the functions that it calls."""
     from mlc.codegen.llvm.ir import print_module
     from mlc.codegen.native import assemble, emit_object
 
