@@ -65,7 +65,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("graph", "graph-canonicalize-ops", 3),
     CompilerStep("graph", "graph-canonicalize-cast", 3),
     CompilerStep("graph", "graph-split-args", 1),
-    CompilerStep("graph", "graph-plan-devices{devices=$devices}"),
+    CompilerStep("graph", "graph-plan-devices{devices=$devices compilers=$device-compilers}"),
     CompilerStep("graph", "graph-annotate-memory-scope{scopes=$scopes}"),
     CompilerStep("graph", "graph-fuse-ops{mode=tvm}", 1, 1),
     CompilerStep("graph", "graph-fuse-ops", 2),
