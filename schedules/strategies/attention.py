@@ -286,8 +286,17 @@ class AttentionSchedule:
         along = next(k for k, e in enumerate(p.query.exprs) if e.uses(p.rank - 2))
         s.transform_layout(copy, [tile(k) for k in range(rank) if k != along] + [tile(along)])
         loops = s.loops(copy, rank, under=top)
-        s.reorder(*(loops[k] for k in range(rank) if k != along), loops[along])
-        s.vectorize(loops[along])
+        *others, channel, lanes = *(loops[k] for k in range(rank) if k != along), loops[along]
+        s.reorder(*others, channel, lanes)
+        self.turn(channel, lanes, p.query.shape[-1] if along < rank - 1 else 1)
+
+    def turn(self, channel: SSAValue, lanes: SSAValue, channels: int) -> None:
+        """Copy queries in squares of vectors along the channels, which are transposed in registers."""
+        if channels % self.width == 0:
+            _, channel = self.split(channel, channels, self.width)
+            self.s.vectorize(channel, lanes)
+        else:
+            self.s.vectorize(lanes)
 
     def hold_queries(self, queries: Stage, top: SSAValue) -> None:
         """The block's queries, which stand next to each other."""
@@ -295,7 +304,8 @@ class AttentionSchedule:
         block = s.block(queries.name)
         s.compute_at(block, top)
         s.set_scope(block, "local")
-        s.vectorize(s.loops(block, queries.num_spatial, under=top)[-1])
+        *_, channel, lanes = s.loops(block, queries.num_spatial, under=top)
+        self.turn(channel, lanes, queries.extents[-2])
 
     def worth_copying(self, read: Read) -> bool:
         """Whether the rows of keys or values are strided, so that they compete for a few cache sets."""
