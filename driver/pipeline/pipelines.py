@@ -79,6 +79,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("kernel", "te-factor-reductions"),
     CompilerStep("kernel", "te-inline"),
     CompilerStep("kernel", "te-clip-bands{target=$target}", 1),
+    CompilerStep("kernel", "te-pad-queries{target=$target}", 1),
     CompilerStep("kernel", "te-read-records{target=$target threads=$threads}"),
     CompilerStep("kernel", "te-add-schedule{target=$target threads=$threads}"),
     CompilerStep("kernel", "convert-te-to-loop"),

@@ -243,12 +243,13 @@ def input_shape(
     """
     An input's sizes from `shapes=` or the file; those that are not fixed are symbols.
 
-    A symbol has the name of the size in the file, or else is named after input and axis.
+    A symbol has the name of the size in the file, or else is named after input and axis. A size of -1 is not fixed:
+    PaddlePaddle's exporter writes it so.
     """
     if not info.type.HasField("tensor_type"):
         raise UserError(f"{source}: input '{info.name}': expected a tensor, but got {info.type.WhichOneof('value')}")
     proto = info.type.tensor_type
-    declared = [d.dim_value if d.HasField("dim_value") else None for d in proto.shape.dim]
+    declared = [d.dim_value if d.HasField("dim_value") and d.dim_value != -1 else None for d in proto.shape.dim]
     names = [d.dim_param or "?" for d in proto.shape.dim]
     if given is not None:
         shape = _given_shape(given, f"{source}: input '{info.name}'")

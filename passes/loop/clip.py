@@ -9,10 +9,6 @@ A weight that is infinite or NaN is not multiplied by the zeros of the padding.
 
 from __future__ import annotations
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr
-from xdsl.ir import SSAValue
-
 from mlc.dialects import loop
 from mlc.dialects.attributes import LOOP_CLIP
 from mlc.dialects.index import ZERO, Index, IndexMapAttr, const
@@ -20,6 +16,7 @@ from mlc.passes.loop.cuts import cut, erase_nest
 from mlc.passes.loop.index_space.domain import loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings, set_exprs
 from mlc.passes.loop.index_space.space import IndexSpace
+from mlc.passes.loop.masked_operands import add_predicates, masked_operand, over_arguments, remove_mask
 
 
 def clip_loops(func: loop.FuncOp) -> None:
@@ -35,48 +32,10 @@ def clip_loops(func: loop.FuncOp) -> None:
 
 def mask_to_predicate(block: loop.BlockOp) -> None:
     """`block { acc += load(x, mask m, else 0) * w }  ->  block where m { acc += load(x) * w }`."""
-    load = _masked_factor(block)
-    if load is None:
-        return
-    space = IndexSpace()
-    bindings = space.exprs(block.bindings.data, block.args)
-    axes: dict[SSAValue, Index] = dict(zip(block.body.block.args, bindings, strict=True))
-    to = {d: axes[v] for d, v in enumerate(load.indices)}
-    mask = [e.substitute(to, space.ranges) for e in load.mask_exprs]
-    where = [*space.exprs(block.where_exprs, block.args), *mask]
-    bare = loop.LoadOp.make(load.buffer, load.map.data, load.indices)
-    bare.location = load.location
-    assert load.parent is not None
-    load.parent.insert_op_before(bare, load)
-    load.result.replace_all_uses_with(bare.result)
-    load.detach()
-    load.erase()
-    set_bindings(space, block, bindings, [e for e in where if e.bounds(space.ranges)[0] < 0])
-
-
-def _masked_factor(block: loop.BlockOp) -> loop.LoadOp | None:
-    """The load, 0 where its mask fails, that is a factor of the one product that the block adds to a sum."""
-    body = block.body.block
-    stores = [op for op in body.ops if isinstance(op, loop.StoreOp)]
-    loads = [op for op in body.ops if isinstance(op, loop.LoadOp) and op.mask is not None]
-    if block.has_init or len(stores) != 1 or len(loads) != 1:
-        return None
-    (store,), (load,) = stores, loads
-    total = store.value.owner
-    if not isinstance(total, loop.FmaOp) or store.mask is not None or not _is_zero(load.otherwise):
-        return None
-    *factors, addend = total.operands
-    own = addend.owner
-    same = isinstance(own, loop.LoadOp) and (own.buffer, own.map, list(own.indices)) == (
-        store.buffer, store.map, list(store.indices),
-    )  # fmt: skip
-    known = all(v in body.args for v in load.indices)
-    return load if same and known and load.result in factors and load.result.has_one_use() else None
-
-
-def _is_zero(value: SSAValue | None) -> bool:
-    owner = None if value is None else value.owner
-    return isinstance(owner, arith.ConstantOp) and isinstance(owner.value, FloatAttr) and owner.value.value.data == 0.0
+    if (load := masked_operand(block)) is not None:
+        predicates = over_arguments(block, load.mask_exprs, load.indices)
+        remove_mask(load)
+        add_predicates(block, predicates)
 
 
 def clip_bounds(f: loop.ForOp, block: loop.BlockOp) -> bool:

@@ -11,11 +11,9 @@ and so on up to the first product. Loops with the attribute `band` get bounds th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import gcd
 
-from xdsl.dialects import arith
-from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
@@ -25,6 +23,7 @@ from mlc.passes.loop.index_space.accesses import blocks_accessing
 from mlc.passes.loop.index_space.domain import loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings, set_exprs
 from mlc.passes.loop.index_space.space import IndexSpace
+from mlc.passes.loop.masked_operands import add_predicates, masked_operand, over_arguments, remove_mask
 
 MOST_TERMS = 64
 """Values of a loop's bound that lie outside of the loop's range, at most; each is a comparison at run time."""
@@ -39,13 +38,13 @@ def clip_bands(func: loop.FuncOp) -> None:
     if not marked:
         return
     masked = {b: load for b in blocks_of(func) if (load := masked_operand(b)) is not None}
-    needed = {b: _over_arguments(b, load.mask_exprs, load.indices) for b, load in masked.items()}
+    needed = {b: frozenset(over_arguments(b, load.mask_exprs, load.indices)) for b, load in masked.items()}
     unread = unread_parts(func, needed)
     for block, load in masked.items():
         remove_mask(load)
-        add_predicates(block, needed[block])
+        add_predicates(block, sorted(needed[block], key=str))
     for block, predicates in unread.items():
-        add_predicates(block, predicates)
+        add_predicates(block, sorted(predicates, key=str))
     for f in marked:
         clip(f)
         del f.attributes[LOOP_BAND]
@@ -58,55 +57,6 @@ def blocks_of(op: loop.FuncOp | loop.ForOp) -> list[loop.BlockOp]:
     return [b for b in op.walk() if isinstance(b, loop.BlockOp)]
 
 
-# --- masks of sums and maxima ------------------------------------------------------------------------------------
-
-
-def masked_operand(block: loop.BlockOp) -> loop.LoadOp | None:
-    """The load of a block's update whose else value changes nothing: 0 of a sum, -inf of a maximum."""
-    ops = list(block.body.block.ops)
-    stores = [op for op in ops if isinstance(op, loop.StoreOp)]
-    loads = [op for op in ops if isinstance(op, loop.LoadOp) and op.mask is not None]
-    if block.has_init or len(stores) != 1 or len(loads) != 1 or stores[0].mask is not None:
-        return None
-    (store,), (load,) = stores, loads
-    place = store.buffer, store.map, [*store.indices]
-    own = [op for op in ops if isinstance(op, loop.LoadOp) and (op.buffer, op.map, [*op.indices]) == place]
-    if len(own) != 1 or not load.result.has_one_use() or any(v not in block.body.block.args for v in load.indices):
-        return None
-    total = store.value.owner
-    if isinstance(total, loop.FmaOp):
-        fits = total.operands[2] is own[0].result and load.result in total.operands[:2]
-    else:
-        fits = isinstance(total, arith.AddfOp | arith.MaximumfOp) and {*total.operands} == {own[0].result, load.result}
-    neutral = float("-inf") if isinstance(total, arith.MaximumfOp) else 0.0
-    return load if fits and _is(load.otherwise, neutral) else None
-
-
-def _is(value: SSAValue | None, number: float) -> bool:
-    op = None if value is None else value.owner
-    return isinstance(op, arith.ConstantOp) and isinstance(op.value, FloatAttr) and op.value.value.data == number
-
-
-def remove_mask(load: loop.LoadOp) -> None:
-    """`load(s, mask e else 0)`  ->  `load(s)`."""
-    bare = loop.LoadOp.make(load.buffer, load.map.data, load.indices)
-    bare.location = load.location
-    assert load.parent is not None
-    load.parent.insert_op_before(bare, load)
-    load.result.replace_all_uses_with(bare.result)
-    load.detach()
-    load.erase()
-
-
-def add_predicates(block: loop.BlockOp, predicates: Predicates) -> None:
-    """Run a block only where predicates over its arguments hold."""
-    space = IndexSpace()
-    bindings = space.exprs(block.bindings.data, block.args)
-    more = [e.substitute(bindings.__getitem__, space.ranges) for e in predicates]
-    where = [*space.exprs(block.where_exprs, block.args), *more]
-    set_bindings(space, block, bindings, [e for e in where if e.bounds(space.ranges)[0] < 0])
-
-
 def drop_predicates(block: loop.BlockOp, predicates: Predicates) -> None:
     """Undo `add_predicates`, as far as they have not become bounds of loops."""
     space = IndexSpace()
@@ -116,7 +66,7 @@ def drop_predicates(block: loop.BlockOp, predicates: Predicates) -> None:
     set_bindings(space, block, bindings, [e for e in where if e not in added])
 
 
-# --- what is never read ------------------------------------------------------------------------------------------
+# --- parts of buffers that no block reads ----------------------------------------------------------------------------
 
 
 def unread_parts(func: loop.FuncOp, needed: Mapping[loop.BlockOp, Predicates]) -> dict[loop.BlockOp, Predicates]:
@@ -141,18 +91,13 @@ def unread_parts(func: loop.FuncOp, needed: Mapping[loop.BlockOp, Predicates]) -
     return found
 
 
-def _over_arguments(block: loop.BlockOp, exprs: Sequence[Index], operands: Sequence[SSAValue]) -> Predicates:
-    arguments: list[SSAValue] = list(block.body.block.args)
-    return frozenset(e.substitute(lambda d: dim(arguments.index(operands[d]))) for e in exprs)
-
-
 def _over_dimensions(block: loop.BlockOp, buffer: SSAValue, predicates: Predicates) -> Predicates:
     """Predicates over a block's arguments as ones over the dimensions of a buffer that it loads; none where not so."""
     found: set[Predicates] = set()
     for load in [op for op in block.walk() if isinstance(op, loop.AccessOp) and op.buffer is buffer]:
         if not isinstance(load, loop.LoadOp) or any(v not in block.body.block.args for v in load.indices):
             return frozenset()
-        at = [next(iter(_over_arguments(block, [e], load.indices))) for e in load.map.data]
+        at = over_arguments(block, load.map.data, load.indices)
         used = {d for e in predicates for d in e.dims()}
         if any(dim(d) not in at for d in used):
             return frozenset()
@@ -166,7 +111,7 @@ def _where_it_writes(block: loop.BlockOp, buffer: SSAValue, need: Predicates) ->
     arguments = list(block.body.block.args)
     if block.has_init or len(stores) != 1 or any(v not in arguments for v in stores[0].indices):
         return None
-    at = [next(iter(_over_arguments(block, [e], stores[0].indices))) for e in stores[0].map.data]
+    at = over_arguments(block, stores[0].map.data, stores[0].indices)
     return frozenset(e.substitute(lambda d: at[d]) for e in need)
 
 

@@ -144,7 +144,7 @@ def reads_of(stage: te.ComputeOp) -> list[te.ReadOp]:
 
 
 def _reduces(read: te.ReadOp, combiner: str) -> bool:
-    """Whether a stage combines what a read gives, or its products, over the last axis of the tensor alone."""
+    """Whether a stage is a sum or maximum of the elements that it reads, or of products of them, over the last axis."""
     stage = read.parent_op()
     if not isinstance(stage, te.ComputeOp) or stage.combiner is None or stage.combiner.data != combiner:
         return False

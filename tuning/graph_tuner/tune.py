@@ -164,7 +164,7 @@ def tune_layouts(
     measured = costs or MeasuredCosts(name, count, told=watcher or Watcher())
     choices = layout_choices(function, measured, Target.parse(name).lanes("f32"))
     found, best_kernels = choices.solve(), choices.kernel_best()
-    values, comparison, is_kept = _keep(database, programs, choices, (found.choices, best_kernels))
+    values, comparison, is_kept = keep_if_faster(database, programs, choices, (found.choices, best_kernels))
     return LayoutReport(
         values if is_kept else None,
         comparison,
@@ -193,7 +193,7 @@ def _task(function: FuncOp, target: str, threads: int) -> Task:
     return Task(LAYOUTS, text, describe(Target.parse(target)), threads, space, 0, 1, target)
 
 
-def _keep(
+def keep_if_faster(
     database: Database, programs: _Programs, choices: LayoutChoices, proposed: tuple[Choice, Choice]
 ) -> tuple[KnobValues | None, Comparison | None, bool]:
     """

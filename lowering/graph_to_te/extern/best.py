@@ -1,8 +1,8 @@
 """
-The best few elements of a row: a heap where very few are wanted, else a bound, and a sort of what it leaves.
+The best few elements of a row: a heap where very few are wanted; else the row is filtered by a bound and then sorted.
 
-The bound is a key with hardly more keys below it than are wanted; bisection finds it, counting whole vectors. Up to
-`RANKED` elements then are sorted by their ranks, the number of keys below each.
+The bound is a key below which lie the wanted elements and hardly more; it is found by bisection, which counts whole
+vectors of keys. Up to `RANKED` elements are then sorted by their ranks: the number of keys below each.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BOUND_RATIO = 2
 LANES = 32
 """Elements that are compared at once with the worst one in the heap, or with a bound."""
 LEAST_BITS = 32
-"""Bits of a key, at least, of which vectors are compared."""
+"""Least width of keys that are ranked (exactly this one) or bounded; rows of narrower keys are sorted whole."""
 RANKED = 128
 """Elements, at most, that are sorted by ranks: each is compared with all of them."""
 OPEN_LENGTH = 16 * TYPICAL

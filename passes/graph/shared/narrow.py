@@ -41,14 +41,14 @@ class NarrowWeight:
 
 @dataclass(frozen=True)
 class Source:
-    """An operand that is known: its values in its own type, and what it was widened from."""
+    """A constant operand: its values in its own type, and the narrow weight that it was computed from, if any."""
 
     array: Array
     narrow: NarrowWeight | None = None
 
 
 def narrow_result(op: GraphOp, operands: Sequence[Source]) -> NarrowWeight | None:
-    """The result of an op on known operands as a narrow weight; None where it is none, or where no rule says so."""
+    """The result of an op on constant operands as a narrow weight; None where no rule applies."""
     if len(op.results) != 1 or getattr(op.results[0].type, "element_type", None) != f32:
         return None
     first = operands[0]

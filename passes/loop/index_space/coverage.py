@@ -54,7 +54,7 @@ class _FilledRegions:
         return False
 
     def _read(self, op: loop.AccessOp, inside: Collection[SSAValue]) -> Region:
-        """The box around what a load reads while all values but those `inside` stand still."""
+        """The bounding box of the elements that a load reads as the variables `inside` run, the others fixed."""
         exprs = self.space.exprs(op.map.data, op.indices)
         fixed = {n for n, value in enumerate(self.space.values) if value not in inside}
         ranges = self.space.ranges_with(tile_ranges(op.tile_sizes))

@@ -1,23 +1,16 @@
 """benchmarks/calibrate.py: what it writes is a machine, what it measures is one of this world."""
 
-import sys
 from pathlib import Path
 
 import pytest
+from scripts import script
 
 from mlc.targets.target import Target, native_target
-
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
 def calibrate():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import calibrate
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-    return calibrate
+    return script("benchmarks", "calibrate")
 
 
 def test_a_description_is_a_target(calibrate, tmp_path: Path) -> None:

@@ -1,23 +1,14 @@
 """benchmarks/microkernels.py: its tiles fit the registers, and what they compute is numpy's product."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from scripts import script
 
 from mlc.targets.target import Target, native_target
-
-BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 @pytest.fixture(scope="module")
 def microkernels():
-    sys.path.insert(0, str(BENCHMARKS))
-    try:
-        import microkernels
-    finally:
-        sys.path.remove(str(BENCHMARKS))
-    return microkernels
+    return script("benchmarks", "microkernels")
 
 
 @pytest.mark.parametrize("name", ["x86-64-v3", "znver5"])

@@ -1,23 +1,14 @@
 """The mutants' own interpreter takes the inputs that kernels declare."""
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
+from scripts import script
 from xdsl.dialects.builtin import TensorType, f32, i8
-
-MUTANTS = Path(__file__).parents[2] / "mutants"
 
 
 @pytest.fixture(scope="module")
 def program():
-    sys.path.insert(0, str(MUTANTS))
-    try:
-        import program
-    finally:
-        sys.path.remove(str(MUTANTS))
-    return program
+    return script("tests/mutants", "program")
 
 
 def test_a_scalar_stays_one_and_bytes_are_signless(program) -> None:

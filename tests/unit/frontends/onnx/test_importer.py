@@ -184,6 +184,15 @@ def test_unknown_sizes_are_symbols():
     assert str(mlc.load(proto, {"x": (2, 3, 5)}).main.function_type.inputs.data[0]) == "tensor<2x3x5xf32>"
 
 
+def test_minus_one_is_an_unknown_size():
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [-1, 3]) for name in "xy")
+    proto = helper.make_model(helper.make_graph([node("Relu", "x")], "g", [x], [y]))
+    exe = mlc.compile(proto)
+    for rows in (1, 4):
+        data = np.random.default_rng(rows).standard_normal((rows, 3)).astype(np.float32)
+        np.testing.assert_array_equal(exe({"x": data})["y"], np.maximum(data, 0))
+
+
 def test_a_negative_size_is_refused_unless_its_shape_is_given():
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [-2, 3])
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)

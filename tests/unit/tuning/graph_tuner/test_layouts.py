@@ -16,7 +16,7 @@ from mlc.support.errors import UserError
 from mlc.support.records import KnobValues
 from mlc.tools import cli
 from mlc.tuning.graph_tuner.layouts import Site, layout_choices
-from mlc.tuning.graph_tuner.tune import MeasuredCosts, _keep, function_of, one_op, tune_layouts
+from mlc.tuning.graph_tuner.tune import MeasuredCosts, function_of, keep_if_faster, one_op, tune_layouts
 from mlc.tuning.records.record import Comparison
 from mlc.tuning.session.search import Search
 from mlc.tuning.task import Task
@@ -123,7 +123,7 @@ def test_what_is_kept_is_never_slower_than_kernel_best(
     speeds = dict(zip([one["in_blocks"] for one in blocks], (graphs, kernels), strict=True))
     with opened(tmp_path / "r.db") as database:
         task = some_task("layouts", "text")
-        values, _, is_kept = _keep(database, Faked(task, speeds), choices, proposed)  # pyright: ignore[reportArgumentType] what it uses
+        values, _, is_kept = keep_if_faster(database, Faked(task, speeds), choices, proposed)  # pyright: ignore[reportArgumentType] what it uses
         record = database.best(task)
     assert is_kept == (kept is not None)
     if kept is None:
