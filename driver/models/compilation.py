@@ -379,7 +379,7 @@ class Compilation:
         return {*self.asked, *(key for code in self.kernels.values() for key in code.asked)}
 
     def records(self) -> list[dict[str, Any]]:
-        """Each question to the records: kernel (none for a layout), key, the values that answered, or why none did."""
+        """Each question to the records: kernel (none of graph passes), key, values that answered, or why none did."""
         rows: list[tuple[str, list[Any]]] = [
             ("", [*key, None if values is None else json_values(values)]) for key, values in self.asked.items()
         ]
