@@ -111,6 +111,19 @@ def describe_symbolic(
     }
 
 
+def rooms(nodes: Sequence[Mapping[str, Any]], buffers: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """
+    The distinct calls of kernels with buffers of symbolic sizes: the buffers' factors, and the call's sizes.
+
+    `buffers` gives, by kernel, the factors of its buffers' bytes.
+    """
+    found: dict[str, Any] = {}
+    for node in nodes:
+        if rows := buffers[node["kernel"]]:
+            found.setdefault(f"{rows}{node['sizes']}", [rows, node["sizes"]])
+    return list(found.values())
+
+
 def element_type_of(type_: Attribute) -> Attribute:
     """The element type of a tensor type."""
     assert isinstance(type_, TensorType)
@@ -211,4 +224,4 @@ def bytes_at(value: SSAValue, shape: Sequence[Dim]) -> Dim:
     return product(shape) * byte_size(element_of(value))
 
 
-__all__ = ["DimExpr", "describe_symbolic", "encoded", "kernel_shapes", "signature_of"]
+__all__ = ["DimExpr", "describe_symbolic", "encoded", "kernel_shapes", "rooms", "signature_of"]

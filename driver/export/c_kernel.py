@@ -8,11 +8,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from mlc.codegen.c.prelude import PRELUDE
-from mlc.codegen.c.program.kernel import print_kernel
+from mlc.codegen.c.program.kernel import CKernelText, print_kernel
 from mlc.codegen.external import compile_c
 from mlc.dialects import loop
 from mlc.driver.pipeline.manager import parse_pipeline
-from mlc.support.errors import UserError
 
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-w")
 _BEGIN, _END = "loop-partition", "convert-loop-to-llvm"
@@ -26,12 +25,10 @@ def c_passes(passes: Sequence[ModulePass]) -> list[ModulePass]:
     return [*passes[:first], *parse_pipeline("loop-scalarize"), *passes[first:last]]
 
 
-def c_object(module: ModuleOp, threads: int) -> tuple[bytes, str, int, int]:
-    """(object, C text, bytes of workspace, bytes of scratch a thread) of the kernel in a module of loops."""
+def c_object(module: ModuleOp, threads: int) -> tuple[bytes, CKernelText]:
+    """The object and the C text of the kernel in a module of loops."""
     kernel = next(op for op in module.body.block.ops if isinstance(op, loop.FuncOp))
-    if "sizes" in kernel.attributes:
-        raise UserError(f"expected static sizes for target 'c', but kernel '{kernel.sym_name.data}' has open ones")
     made = print_kernel(kernel, threads=threads > 1, prefix="")
     shared = '#include "mlc_runtime.h"\n#define MLC_LOCAL\n'
     source = f"{shared}{PRELUDE}\n{made.text}"
-    return compile_c(source, _FLAGS, f"'{made.name}'"), made.text, made.workspace_bytes, made.scratch_bytes
+    return compile_c(source, _FLAGS, f"'{made.name}'"), made

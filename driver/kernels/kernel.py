@@ -17,7 +17,7 @@ from mlc.dialects.attributes import NATIVE_CALLS, NATIVE_LIBRARIES, texts_of
 from mlc.dialects.syntax.source_nodes import ir_text
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
-from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
+from mlc.lowering.loop_to_llvm.memory import encoded_rows, symbolic_bytes
 from mlc.schedules.summary import summary_of
 from mlc.support.errors import collected_warnings, fail
 from mlc.support.records import RecordKey, asking, json_values
@@ -211,7 +211,9 @@ def _through_c(module: ModuleOp, recorder: _LevelRecorder) -> KernelCode:
     code, options = recorder.code, recorder.options
     recorder.note("loop", module)
     start = time.perf_counter()
-    code.object, _, code.workspace_bytes, code.scratch_bytes = c_object(module, options.threads)
+    code.object, made = c_object(module, options.threads)
+    code.workspace_bytes, code.scratch_bytes = made.workspace_bytes, made.scratch_bytes
+    code.symbolic_bytes = encoded_rows(made.symbolic)
     code.seconds["codegen"] = time.perf_counter() - start
     return code
 

@@ -12,14 +12,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from mlc.codegen.link import has_compiler, link_shared
-from mlc.dialects.attributes import EXTERNAL_COMPILER, GRAPH_DEVICE
+from mlc.dialects.attributes import EXTERNAL_COMPILER, GRAPH_DEVICE, MAIN_SYMBOLS
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
 from mlc.driver.cache import Cache, key_of
 from mlc.driver.compare.validated import check_program
 from mlc.driver.describe import describe, origins_of, write_weights
 from mlc.driver.describe.pools import checked_pools
-from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, signature_of
+from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, rooms, signature_of
 from mlc.driver.kernels.external import check_external, compile_external
 from mlc.driver.kernels.flops import flops_of
 from mlc.driver.kernels.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
@@ -94,7 +94,7 @@ class Compilation:
         """Run all stages; the artifact stands in a new directory inside `directory`."""
         specs = signature_of(self.model)
         main, sources = self.plan()
-        symbolic = "mlc.symbols" in main.attributes
+        symbolic = MAIN_SYMBOLS in main.attributes
         if not self.options.parts:
             branches = any(op.regions for op in main.body.block.ops)
             expect_graph({"symbols": symbolic, "control_flow": branches})
@@ -132,7 +132,7 @@ class Compilation:
                 **({"pools": pools} if pools else {}),
                 "workspace_bytes": description["plan"]["bytes"] + workspace,
                 "kernel_workspace_bytes": workspace,
-                "kernel_rooms": self.rooms(description["nodes"]),
+                "kernel_rooms": rooms(description["nodes"], {n: k.symbolic_bytes for n, k in self.kernels.items()}),
                 "scratch_bytes": max((code.scratch_bytes for code in self.kernels.values()), default=0),
                 "weights_bytes": weights_bytes,
                 "functions": self.functions(),
@@ -169,14 +169,6 @@ class Compilation:
             for name, target in self.devices.items()
         ]
         return {"devices": rows} if memories else {}
-
-    def rooms(self, nodes: list[dict[str, Any]]) -> list[Any]:
-        """The distinct calls of kernels with buffers of symbolic sizes: the buffers' factors, and the call's sizes."""
-        found: dict[str, Any] = {}
-        for node in nodes:
-            if rows := self.kernels[node["kernel"]].symbolic_bytes:
-                found.setdefault(f"{rows}{node['sizes']}", [rows, node["sizes"]])
-        return list(found.values())
 
     def schedule_texts(self) -> dict[str, str]:
         """The text of each kernel's te.func and sched.schedule; nothing below is compiled."""

@@ -12,7 +12,7 @@ multiplied. They are over the kernel's symbols, followed, for a local buffer, by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -160,26 +160,16 @@ def capture_symbolic(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, s
         g.symbolic.stride = slot(f.symbolic.stride)
 
 
-__all__ = [
-    "SymbolicBuffers",
-    "capture_strides",
-    "capture_symbolic",
-    "factors",
-    "in_scratch",
-    "is_local",
-    "is_symbolic",
-    "place_static",
-    "place_symbolic",
-    "static_bytes",
-    "static_places",
-]
-
-
 def symbolic_bytes(op: Operation) -> list[list[Any]]:
     """A kernel's attribute `mlc.symbolic_bytes` as the runtime reads it: the encoded factors of each buffer."""
     rows = op.attributes.get(NATIVE_SYMBOLIC_BYTES)
     maps = rows.data if isinstance(rows, ArrayAttr) else ()
-    return [[_encoded(e) for e in row.data] for row in maps if isinstance(row, IndexMapAttr)]
+    return encoded_rows(row.data for row in maps if isinstance(row, IndexMapAttr))
+
+
+def encoded_rows(rows: Iterable[Iterable[Index]]) -> list[list[Any]]:
+    """The factors of each buffer's bytes in the runtime's encoding of sizes."""
+    return [[_encoded(e) for e in row] for row in rows]
 
 
 def _encoded(e: Index) -> Any:
@@ -196,3 +186,20 @@ def _encoded(e: Index) -> Any:
             c *= -t.by
         terms.append([c, [[inner, t.by]]])
     return terms
+
+
+__all__ = [
+    "SymbolicBuffers",
+    "capture_strides",
+    "capture_symbolic",
+    "encoded_rows",
+    "factors",
+    "in_scratch",
+    "is_local",
+    "is_symbolic",
+    "place_static",
+    "place_symbolic",
+    "static_bytes",
+    "static_places",
+    "symbolic_bytes",
+]

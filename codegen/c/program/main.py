@@ -62,10 +62,10 @@ class _Printer:
     def function(self, main: func.FuncOp) -> None:
         """All of @main."""
         arguments = main.body.block.args
-        plan = main.attributes[MAIN_PLAN]
-        assert isinstance(plan, DictionaryAttr)
         self.names[arguments[-2]], self.names[arguments[-1]] = "(char *)weights", "(char *)workspace"
-        self.scratch = f"(char *)workspace + {_integer(plan.data['bytes'])}"
+        plan = main.attributes.get(MAIN_PLAN)
+        if isinstance(plan, DictionaryAttr):  # of open sizes, a view says where the kernels' workspace begins
+            self.scratch = f"(char *)workspace + {_integer(plan.data['bytes'])}"
         for k, argument in enumerate(arguments[:-2]):
             is_size = isinstance(argument.type, IndexType)
             self.names[argument] = f"*(const int64_t *)&io[{k}]" if is_size else f"(char *)io[{k}]"

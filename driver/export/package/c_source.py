@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -14,12 +15,14 @@ from mlc.codegen.c.prelude import PRELUDE
 from mlc.codegen.c.program.kernel import CKernelText, print_kernel
 from mlc.codegen.c.program.main import print_main
 from mlc.dialects import loop
-from mlc.dialects.attributes import EXTERNAL_COMPILER
+from mlc.dialects.attributes import EXTERNAL_COMPILER, MAIN_SYMBOLS
 from mlc.driver.describe import describe, write_weights
-from mlc.driver.describe.symbolic import signature_of
+from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, rooms, signature_of
+from mlc.driver.export.sizes import C99, size_functions
 from mlc.driver.kernels.kernel import kernel_passes
 from mlc.driver.models.compilation import Compilation
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
+from mlc.lowering.loop_to_llvm.memory import encoded_rows
 from mlc.support.abi import C_DECLARATIONS
 from mlc.support.errors import UserError
 
@@ -51,11 +54,6 @@ class CSource:
         self.prefix = f"mlc_{name}"
         options = compilation.options
         specs = signature_of(compilation.model)
-        if specs["symbols"]:
-            raise UserError(
-                "expected static sizes for a package of C source, but the model has "
-                f"{', '.join(row[0] for row in specs['symbols'])}; give the shapes with --shape, or use --lang a"
-            )
         self.main, sources = compilation.plan()
         external = [name for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes]
         if external:
@@ -65,15 +63,25 @@ class CSource:
         first, last = (next(k for k, one in enumerate(passes) if one.name == n) for n in _TILES)
         passes = [*passes[:first], *parse_pipeline("loop-scalarize"), *passes[first:last]]
         self.kernels = [self._kernel(compilation, op, passes) for op in sources.values()]
-        plan = describe(self.main, {}, {})["plan"]["bytes"]
+        description, workspace = self._description(sources), max((k.workspace_bytes for k in self.kernels), default=0)
         self.model = {
             **specs,
+            **description,
             "entry": f"{self.prefix}_main",
-            "workspace_bytes": plan + max((k.workspace_bytes for k in self.kernels), default=0),
+            "workspace_bytes": description["plan"]["bytes"] + workspace,
+            "kernel_workspace_bytes": workspace,
             "scratch_bytes": max((k.scratch_bytes for k in self.kernels), default=0),
             "target": {"cpu": "C99"},
         }
         self.files = self._files(names, options.threads)
+
+    def _description(self, sources: Mapping[str, FuncOp]) -> dict[str, Any]:
+        """The calls of @main and the memory that it needs; of open sizes as expressions of the symbols."""
+        if MAIN_SYMBOLS not in self.main.attributes:
+            return describe(self.main, {}, {})
+        found = describe_symbolic(self.main, {name: kernel_shapes(op) for name, op in sources.items()}, {}, {})
+        rows = {name: encoded_rows(kernel.symbolic) for name, kernel in zip(sources, self.kernels, strict=True)}
+        return {**found, "kernel_rooms": rooms(found["nodes"], rows)}
 
     def _kernel(self, compilation: Compilation, source: FuncOp, passes: Sequence[ModulePass]) -> CKernelText:
         module = ModuleOp([source.clone()])
@@ -93,6 +101,8 @@ class CSource:
         declared = "".join(f"int32_t {name}(void **args, mlc_runtime *rt);\n" for name in names.values())
         main = print_main(self.main, f"{self.prefix}_main", names)
         files = {f"{self.name}_support.h": support, f"{self.name}_main.c": f"{head}{declared}\n{main}"}
+        if self.model["symbols"]:
+            files[f"{self.name}_sizes.c"] = head + size_functions(self.model, self.prefix, C99)
         return files | {f"{k.name.removeprefix(self.prefix + '_')}.c": head + k.text for k in self.kernels}
 
     def write_weights(self, compilation: Compilation, path: Path) -> int:

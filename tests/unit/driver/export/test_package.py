@@ -193,16 +193,48 @@ int main(int argc, char **argv) {
 """
 
 
-def test_open_sizes(tmp_path: Path):
+@pytest.mark.parametrize(("lang", "threads"), [("a", 1), ("c", 1), ("c", 2)])
+def test_open_sizes(tmp_path: Path, lang: str, threads: int):
     source = Model(parse_module(OPEN), WeightStore())
-    directory = package(source, tmp_path / "net")
+    directory = package(source, tmp_path / "net", lang, threads)
     assert not make(directory, "check").returncode
     program = build(directory, SIZED)
     done = subprocess.run([program, "300"], capture_output=True, text=True, check=True)
     assert done.stdout == "300 0.125 1"
     assert subprocess.run([program, "513"], check=False).returncode == 22
-    with pytest.raises(UserError, match="expected static sizes for a package of C source, but the model has n"):
-        package(source, tmp_path / "other", "c")
+
+
+PICTURE, ROW, SQUARE = (
+    f"tensor<{sizes}xf32, #graph.dims<[{names}]>>"
+    for sizes, names in (("1x4x?x?", "n, m"), ("?x?", "n, m"), ("?x?", "n, n"))
+)
+BUFFERS = f"""
+func.func @main(%x: {ROW} {{graph.name = "x"}}, %p: {PICTURE} {{graph.name = "p"}})
+    -> ({SQUARE} {{graph.name = "y"}}, {PICTURE} {{graph.name = "z"}})
+    attributes {{graph.symbols = {{n = #graph.symbol<1 to 512>, m = #graph.symbol<1 to 512>}}}} {{
+  %0 = graph.softmax %x {{axis = 1}} : {ROW}
+  %1 = graph.dense %0, %x : ({ROW}, {ROW}) -> {SQUARE}
+  %2 = graph.softmax %1 {{axis = 0}} : {SQUARE}
+  %w = graph.full {{value = 0.5}} : tensor<4x4x3x3xf32>
+  %3 = graph.conv2d %p, %w {{padding = [1, 1, 1, 1]}} : ({PICTURE}, tensor<4x4x3x3xf32>) -> {PICTURE}
+  func.return %2, %3 : {SQUARE}, {PICTURE}
+}}
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_buffers_of_open_sizes_as_c(threads: int):
+    """Shared buffers, and those of each thread, of which the sizes tell how large they are."""
+    one, other = (
+        mlc.compile(Model(parse_module(BUFFERS), WeightStore()), target=target, threads=threads, cache=False)
+        for target in ("c", "native")
+    )
+    rng = np.random.default_rng(0)
+    for n, m in ((1, 1), (5, 300), (130, 33)):
+        inputs = {name: rng.standard_normal(s).astype(np.float32) for name, s in (("x", (n, m)), ("p", (1, 4, n, m)))}
+        expected = other(inputs)
+        for name, values in one(inputs).items():
+            np.testing.assert_allclose(values, expected[name], rtol=1e-5, atol=1e-5)
 
 
 def test_wrong_options(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
