@@ -111,6 +111,10 @@ class CPrinter:
             self.names[value] = f"{hint if hint.isascii() and hint.isidentifier() else 'v'}_{len(self.names)}"
         return self.names[value]
 
+    def c_function(self, name: str) -> str:
+        """The name by which a C function is called."""
+        return name
+
     def new(self, hint: str) -> str:
         self.fresh += 1
         return f"{hint}{self.fresh}_"
