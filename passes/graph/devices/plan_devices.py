@@ -84,8 +84,8 @@ class DevicePlanner:
         own_copies = set(self.copies.values())
         for block in blocks:
             for op in reversed(list(block.ops)):
-                unread = isinstance(op, SOURCES) or (isinstance(op, DeviceCopyOp) and op.result in own_copies)
-                if isinstance(op, OnDeviceOp) or (unread and not any(True for _ in op.result.uses)):
+                needless = isinstance(op, SOURCES) or (isinstance(op, DeviceCopyOp) and op.result in own_copies)
+                if isinstance(op, OnDeviceOp) or (needless and not any(True for _ in op.results[0].uses)):
                     op.detach()
                     op.erase()
 
