@@ -79,6 +79,10 @@ def symbolic_buffer_bytes(rows: Sequence[Sequence[Size]], sizes: Sequence[int], 
     return total
 
 
+class EmptySize(ValueError):
+    """A size is 0 of which the model was compiled for larger values alone."""
+
+
 @dataclass(frozen=True)
 class Symbol:
     """A symbol: its values are the multiples of `step` from `low` to `high`."""
@@ -101,8 +105,8 @@ class Symbol:
             low, high = self.low * factor + more, self.high * factor + more
             to = f"to {high}" if high < UNBOUNDED_SIZE or size > high else "on"
             hint = f"; symbols={{'{self.name}': (0, ...)}} admits 0 where the operations do"
-            remedy = hint if size == 0 < low else ""
-            raise ValueError(f"expected {where} ({self.name}) from {low} {to}{of}, but got {size}{remedy}")
+            expected = f"expected {where} ({self.name}) from {low} {to}{of}, but got {size}"
+            raise EmptySize(expected + hint) if size == 0 < low else ValueError(expected)
         return value
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from mlc.runtime.code import Toolchain
 from mlc.runtime.cpu import missing_features, needed_features, refusal
 from mlc.runtime.executable import Executable
 from mlc.runtime.functions import CalledFunctions
-from mlc.runtime.sizes import REMEMBERED_SHAPES, Bound, Sizes, evaluate, symbolic_buffer_bytes
+from mlc.runtime.sizes import REMEMBERED_SHAPES, Bound, EmptySize, Sizes, evaluate, symbolic_buffer_bytes
 from mlc.runtime.steps import Profile
 from mlc.support.errors import UserError
 from mlc.support.threads import thread_count
@@ -32,11 +32,18 @@ class SymbolicExecutable(Executable):
         super().__init__(artifact, threads, executor, toolchain)
         self._sizes = Sizes(artifact.model)
         self._rooms: dict[tuple[int, ...], int] = {}
+        self.for_empty: Callable[[], Executable] | None = None
+        """Gives the executable of calls with a size of 0, which the code does not admit; None: they are refused."""
 
     def __call__(self, inputs: Mapping[str, Any], out: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Run the model; `out` may give arrays to write outputs into."""
         self._functions.check("the model")
-        arrays, bound = self._bound_inputs(inputs)
+        try:
+            arrays, bound = self._bound_inputs(inputs)
+        except EmptySize:
+            if self.for_empty is None:
+                raise
+            return self.for_empty()(inputs, out)
         results = self._bound_outputs(out, bound)
         state = self._states.take()
         try:

@@ -1,6 +1,8 @@
 """
 `executor="auto"`: AOT where it compiles the model, else the vm, with one warning that says why.
 
+Calls of an AOT model with a size of 0 go to the vm, too, unless `symbols=` says which sizes there are.
+
 AOT refuses a model where its code depends on what only the data says. Such a refusal is an error of the kind
 NeedsValues; one of an open size is known by this: with a number in the place of the size there is none.
 """
@@ -9,10 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlc.driver.models.compile import build_artifact, opened
+from mlc.runtime.symbolic import SymbolicExecutable
 from mlc.support.errors import UnsupportedOps, UserError, warn
 from mlc.support.scratch import remove_scratch
 
@@ -50,7 +54,10 @@ def chosen(
     """The executable of "auto" or "vm"."""
     try:
         if executor == "auto":
-            return opened(model, settings.options, "aot", settings.store, shapes, symbols)
+            made = opened(model, settings.options, "aot", settings.store, shapes, symbols)
+            if isinstance(made, SymbolicExecutable) and is_onnx(model) and not symbols:
+                made.for_empty = cache(lambda: _of_empty(model, settings, shapes))
+            return made
         return _vm(model, settings, shapes, symbols)
     except UserError as error:
         found = instead_of_aot(error, model, executor, settings, shapes, symbols)
@@ -77,6 +84,14 @@ def instead_of_aot(
     if executor == "auto":
         warn(None, f"the vm runs the model, since AOT code of it cannot be made: {why}")
     return found
+
+
+def _of_empty(model: Source, settings: VmSettings, shapes: Shapes | None) -> VmExecutable:
+    """The vm that runs the calls of an AOT model with a size of 0."""
+    warn(
+        None, "the vm runs calls with a size of 0, which AOT code does not admit; symbols= may declare a size from 0 on"
+    )
+    return _open(model, settings, shapes)
 
 
 def _vm(model: Source, settings: VmSettings, shapes: Shapes | None, symbols: Symbols | None) -> VmExecutable:

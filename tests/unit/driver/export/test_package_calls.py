@@ -146,7 +146,11 @@ def test_a_registered_c_function_is_a_pointer_of_the_caller(tmp_path: Path, libr
     (directory / "program.c").write_text(CALLER)
     flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", f"-I{directory}/include", "program.c"]
     link = [str(next(directory.glob("*/libnet.*"))), str(library), "-lm"]
-    subprocess.run(["cc", *flags, *link, f"-Wl,-rpath,{library.parent}:{directory}/lib", "-o", "program"], check=True, cwd=directory)
+    subprocess.run(
+        ["cc", *flags, *link, f"-Wl,-rpath,{library.parent}:{directory}/lib", "-o", "program"],
+        check=True,
+        cwd=directory,
+    )
     assert subprocess.run([directory / "program"], check=False).returncode == 0
 
 

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_sizes import node
 
 import mlc
-from mlc.support.errors import UserError
+from mlc.support.errors import UserError, collected_warnings
 from mlc.tools import cli
 
 PAST = {"past": (0, 64)}
@@ -264,8 +264,22 @@ def test_what_needs_an_element_refuses_an_empty_axis(name):
         exe(inputs_at(ROWS, empty))
 
 
+def test_calls_of_empty_arrays_go_to_the_vm():
+    """AOT code of a size from 1 on; the warning comes once, and declared sizes are kept to."""
+    model = model_of(JOINED[:1], {"pk": CACHED, "k": NEW}, ("keys",))
+    exe = mlc.compile(model, threads=1)
+    inputs = inputs_at({"pk": CACHED, "k": NEW}, STEPS[0])
+    with collected_warnings() as found:
+        for _ in range(2):
+            np.testing.assert_array_equal(exe(inputs)["keys"], np.concatenate([inputs["pk"], inputs["k"]], 2))
+    assert ["the vm runs calls with a size of 0" in str(one) for one in found] == [True]
+    declared = mlc.compile(model, threads=1, symbols={"past": (1, 64)})
+    with pytest.raises(ValueError, match="from 1 to 64, but got 0"):
+        declared(inputs)
+
+
 def test_an_empty_array_needs_a_symbol_that_may_be_0():
-    exe = mlc.compile(model_of(JOINED[:1], {"pk": CACHED, "k": NEW}, ("keys",)), threads=1)
+    exe = mlc.compile(model_of(JOINED[:1], {"pk": CACHED, "k": NEW}, ("keys",)), threads=1, executor="aot")
     message = (
         "expected axis 2 of input 'pk' (past) from 1 on, but got 0; "
         "symbols={'past': (0, ...)} admits 0 where the operations do"
