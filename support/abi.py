@@ -138,3 +138,19 @@ mlc_runtime *mlc_runtime_create(int32_t threads);
 int32_t mlc_runtime_reserve(mlc_runtime *rt, int64_t bytes);
 void mlc_runtime_destroy(mlc_runtime *rt);
 """
+
+C_FUNCTION_DECLARATIONS = """\
+#ifndef MLC_FUNCTION_DECLARED
+#define MLC_FUNCTION_DECLARED
+typedef struct mlc_tensor {
+  void *data;
+  int32_t device_type, device_id, rank;
+  uint8_t code, bits;
+  uint16_t lanes;
+  const int64_t *shape, *strides;
+  uint64_t byte_offset;
+} mlc_tensor;
+typedef int32_t (*mlc_function)(void *context, const mlc_tensor *tensors, int32_t inputs, int32_t outputs, char *error);
+#endif
+"""
+"""The type of the functions that a model calls by name."""

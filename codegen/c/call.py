@@ -29,18 +29,28 @@ typedef struct mlc_tensor {
 
 def prototypes(func: loop.FuncOp) -> str:
     """The declarations of what a kernel calls; empty if it calls nothing."""
-    calls = [op for op in func.walk() if isinstance(op, loop.ExternCallOp)]
+    calls = calls_of(func)
     lines = dict.fromkeys(map(_prototype, calls))
     tensor = _TENSOR if any(op.called.convention == "registered" for op in calls) else ""
     return tensor + "".join(f"{line}\n" for line in lines)
+
+
+def calls_of(func: loop.FuncOp) -> list[loop.ExternCallOp]:
+    """The calls of other people's functions in a kernel."""
+    return [op for op in func.walk() if isinstance(op, loop.ExternCallOp)]
+
+
+def parameters(op: loop.ExternCallOp) -> list[str]:
+    """The C types of the arguments of a C function that is called."""
+    return [_type(argument) for argument in op.called.buffers(len(op.buffers))]
 
 
 def _prototype(op: loop.ExternCallOp) -> str:
     callee = op.called
     if callee.convention == "registered":
         return f"extern int32_t {call_symbol(callee.name)}(void *, const mlc_tensor *, int32_t, int32_t);"
-    types = ", ".join(_type(argument) for argument in callee.buffers(len(op.buffers)))
-    return f"extern {'int' if callee.status else 'void'} {callee.name}({types or 'void'});"
+    types = ", ".join(parameters(op)) or "void"
+    return f"extern {'int' if callee.status else 'void'} {callee.name}({types});"
 
 
 def _type(argument: Argument) -> str:
@@ -60,7 +70,7 @@ def print_call(p: CPrinter, op: loop.ExternCallOp) -> None:
         given = f"rt, {_tensors(p, op, names)}, {len(names) - op.num_outputs}, {op.num_outputs}"
         text = f"{call_symbol(callee.name)}({given})"
     else:
-        text = f"{callee.name}({', '.join(_given(p, op, a, names) for a in callee.buffers(len(names)))})"
+        text = f"{p.c_function(callee.name)}({', '.join(_given(p, op, a, names) for a in callee.buffers(len(names)))})"
     if callee.convention == "c" and not callee.status:
         p.line(f"{text};")
         return

@@ -8,7 +8,7 @@ from mlc.driver.export.cpu_check import ENOTSUP
 from mlc.driver.export.sizes import EINVAL
 from mlc.runtime.sizes import Size
 from mlc.runtime.sizes import text as text_of
-from mlc.support.abi import C_DECLARATIONS, FUNCTION_MISSING
+from mlc.support.abi import C_DECLARATIONS, C_FUNCTION_DECLARATIONS, FUNCTION_MISSING
 
 C_TYPES = {
     "float32": "float", "float64": "double", "bool": "uint8_t",
@@ -53,19 +53,7 @@ _REGISTER = """\
    Each is registered for the process before the first run; a run returns {missing} until all are. 0, or {einval} for
    another name. A tensor is DLPack's DLTensor, row-major on the CPU; inputs come before outputs. A function returns 0,
    or an error code, which the run then returns, with a text of at most 256 bytes in `error`, which is rt->error. */
-#ifndef MLC_FUNCTION_DECLARED
-#define MLC_FUNCTION_DECLARED
-typedef struct mlc_tensor {{
-  void *data;
-  int32_t device_type, device_id, rank;
-  uint8_t code, bits;
-  uint16_t lanes;
-  const int64_t *shape, *strides;
-  uint64_t byte_offset;
-}} mlc_tensor;
-typedef int32_t (*mlc_function)(void *context, const mlc_tensor *tensors, int32_t inputs, int32_t outputs, char *error);
-#endif
-int32_t {prefix}_register(const char *name, mlc_function function);
+{declarations}int32_t {prefix}_register(const char *name, mlc_function function);
 
 """
 
@@ -139,6 +127,7 @@ def c_header(model: Mapping[str, Any], prefix: str) -> str:
         unfit=f"{guard}_UNFIT_CPU",
         names=", ".join(called),
         missing=FUNCTION_MISSING,
+        declarations=C_FUNCTION_DECLARATIONS,
     )
     if libraries := model.get("libraries"):
         macros.append(f"/* A static library is linked with {', '.join(libraries)}. */")

@@ -163,12 +163,13 @@ class Compilation:
 
     def placement(self) -> dict[str, Any]:
         """The devices of the program, the host first, for model.json; nothing where there is one."""
-        memories = {one.name: one.memory for one in self.options.devices}
-        rows = [
-            {"name": name, "target": str(target), "memory": memories.get(name, GLOBAL)}
-            for name, target in self.devices.items()
-        ]
-        return {"devices": rows} if memories else {}
+        if not self.options.devices:
+            return {}
+        rows = [{"name": HOST, "target": str(self.target), "memory": GLOBAL}]
+        for one in self.options.devices:
+            compiler = {"compiler": one.compiler} if one.compiler else {}
+            rows.append({"name": one.name, "target": str(self.devices[one.name]), "memory": one.memory, **compiler})
+        return {"devices": rows}
 
     def schedule_texts(self) -> dict[str, str]:
         """The text of each kernel's te.func and sched.schedule; nothing below is compiled."""
@@ -274,7 +275,9 @@ class Compilation:
 
     def external(self, function: FuncOp) -> KernelCode:
         """The code of a kernel that an external compiler makes, in this process."""
-        code = compile_external(function, self.model.weights, self.target)
+        device = device_of(function)
+        target = self.devices.get(device or HOST, self.target)
+        code = compile_external(function, self.model.weights, target)
         self.extra |= code.objects
         if self.options.validate:
             check_external(code, function, self.ctx, self.recorded, self.options)

@@ -104,6 +104,11 @@ def changes() -> int:
     return _changes[0]
 
 
+def is_pointer(fn: Callable[..., Any]) -> bool:
+    """Whether a registered function is a ctypes pointer, which compiled code calls without Python."""
+    return isinstance(fn, _POINTER)
+
+
 def entry(name: str) -> int:
     """The address by which compiled code calls what is registered by a name; 0 if nothing is."""
     fn = _FUNCTIONS.get(name)

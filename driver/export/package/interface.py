@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mlc.driver.export.package import functions
 from mlc.driver.export.package.spec import PackageSpec, PackedTensor
-from mlc.support.abi import ABI_VERSION, C_DECLARATIONS
+from mlc.support.abi import ABI_VERSION, C_DECLARATIONS, FUNCTION_MISSING
 
 _RUNTIME = """
 #ifndef MLC_RUNTIME_DECLARED
@@ -17,6 +18,11 @@ _ARENA = """\
 #define {caps}_WORKSPACE_BYTES(threads) ((size_t){own} + (size_t)(threads) * {scratch})
 """
 _NO_ARENA = "      return %s_INVALID; /* the arena is missing */"
+_MISSING = """,
+  {caps}_MISSING_FUNCTION = {missing} /* options->functions lacks a function that the model calls */"""
+_MISSING_TEXT = """\
+    case {caps}_MISSING_FUNCTION: return "options->functions lacks a function that the model calls";
+"""
 _SIZES = """
 /* The open sizes of the model. */
 typedef struct {name}_sizes {{
@@ -78,6 +84,8 @@ def header(spec: PackageSpec) -> str:
         more.append("  mlc_runtime *runtime;                          /* a thread pool; NULL: the calling thread */\n")
     if spec.weights == "beside":
         more.append("  const void *weights;                           /* the content of the file of weights */\n")
+    more.append(functions.options(spec))
+    status = _MISSING.format(caps=spec.name.upper(), missing=FUNCTION_MISSING) if spec.functions else ""
     arena = _ARENA.format(caps=spec.name.upper(), own=spec.own_bytes, scratch=spec.scratch_bytes)
     return spec.filled(
         "header.h",
@@ -86,9 +94,11 @@ def header(spec: PackageSpec) -> str:
         outputs=_fields(spec.outputs, ""),
         sizes=_sizes(spec) if spec.symbols else "",
         runtime=_RUNTIME.format(declarations=declarations) if spec.threads > 1 else "",
+        functions=functions.struct(spec),
+        more_status=status,
         malloc="malloc" if spec.malloc else "an arena is needed",
         more_options="".join(more),
-        but=" (not here: the weights are handed in)" if spec.weights == "beside" else "",
+        but=_but(spec),
         sizes_parameter=f"const {spec.name}_sizes *sizes," if spec.symbols else "",
     )
 
@@ -103,7 +113,11 @@ def interface(spec: PackageSpec) -> str:
     own = "own_bytes(sizes, rt.threads)" if spec.symbols else str(spec.own_bytes)
     return spec.filled(
         "interface.c",
-        includes="#include <stdlib.h>" if spec.malloc else "",
+        includes=_includes(spec),
+        more_status=_MISSING_TEXT.format(caps=spec.name.upper()) if spec.functions else "",
+        error="  if (status && options->error) memcpy(options->error, rt.error, sizeof rt.error);"
+        if spec.functions
+        else "",
         declarations=_declarations(spec),
         check_cpu=_check_cpu(spec),
         size_functions=_size_functions(spec) if spec.symbols else "",
@@ -119,6 +133,17 @@ def interface(spec: PackageSpec) -> str:
         entry=f"{spec.prefix}_main" if spec.lang == "c" else spec.model["entry"],
         weights=_weights(spec),
     )
+
+
+def _but(spec: PackageSpec) -> str:
+    """Why the options may not be NULL."""
+    handed = [*(["weights"] if spec.weights == "beside" else []), *(["functions"] if spec.functions else [])]
+    return f" (not here: the {' and the '.join(handed)} are handed in)" if handed else ""
+
+
+def _includes(spec: PackageSpec) -> str:
+    headers = [*(["stdlib"] if spec.malloc else []), *(["string"] if spec.functions else [])]
+    return "\n".join(f"#include <{name}.h>" for name in headers)
 
 
 def _fields(tensors: Sequence[PackedTensor], qualifier: str) -> str:
@@ -198,6 +223,8 @@ def _given(spec: PackageSpec) -> str:
         lines.append(f"if (sizes->{field} < {low} || sizes->{field} > {high}{steps}) {invalid}")
     if spec.weights == "beside":
         lines.append(f"if (is_wrong(options->weights, 64)) {invalid}")
+    if spec.functions:
+        lines.append(f"if ({functions.missing(spec)}) return {spec.name.upper()}_MISSING_FUNCTION;")
     if spec.threads > 1:
         lines += [
             "if (options->runtime) {",
@@ -206,6 +233,8 @@ def _given(spec: PackageSpec) -> str:
             "  rt.scratch_stride = LOCAL_BYTES;",
             "}",
         ]
+    if spec.functions:
+        lines.append("rt.functions = options->functions, rt.error[0] = 0;")
     return "\n".join(f"  {line}" for line in lines)
 
 

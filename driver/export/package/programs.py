@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mlc.driver.export.package import functions
 from mlc.driver.export.package.spec import PackageSpec, PackedTensor
 from mlc.runtime.sizes import evaluate
 
@@ -21,7 +22,7 @@ static void *read_weights(const char *path) {
 
 def example(spec: PackageSpec) -> str:
     """The text of examples/main.c: one run on zeros."""
-    setup = _size_lines(spec)
+    setup = [*functions.given(spec), *_size_lines(spec)]
     if not spec.inputs:
         setup.append("inputs.none = 0;")
     for struct, tensors in (("inputs", spec.inputs), ("outputs", spec.outputs)):
@@ -43,6 +44,7 @@ def example(spec: PackageSpec) -> str:
     arena = f"{name}_workspace_bytes(&sizes, 1)" if spec.symbols else f"{name.upper()}_WORKSPACE_BYTES(1)"
     return spec.filled(
         "example.c",
+        prototypes=functions.prototypes(spec),
         weights_reader=_READER % {"caps": name.upper()} if spec.weights == "beside" else "",
         setup=_indented(setup),
         arena_bytes=arena,
@@ -54,7 +56,7 @@ def example(spec: PackageSpec) -> str:
 
 def check(spec: PackageSpec) -> str:
     """The text of test/check.c: one run on the recorded inputs."""
-    setup = _size_lines(spec)
+    setup = [*functions.given(spec), *_size_lines(spec)]
     if not spec.inputs:
         setup.append("inputs.none = 0;")
     compare: list[str] = []
@@ -83,6 +85,7 @@ def check(spec: PackageSpec) -> str:
         free.append("free(arena);")
     return spec.filled(
         "check.c",
+        prototypes=functions.prototypes(spec),
         setup=_indented(setup),
         threads=_indented(pool),
         sizes_argument="&sizes, " if spec.symbols else "",

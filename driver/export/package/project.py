@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mlc.codegen.link import library_flags
 from mlc.driver.export.package.spec import PackageSpec
 
 _C_RULES = """
@@ -38,14 +39,16 @@ def makefile(spec: PackageSpec, sources: list[str]) -> str:
     return spec.filled(
         "Makefile",
         rules=_C_RULES.format(objects=objects, name=spec.name) if spec.lang == "c" else "",
-        rpath="-Wl,-rpath,'$$$$ORIGIN/../lib' " if spec.lang == "so" else "",
+        rpath="-Wl,-rpath,'$$ORIGIN/../lib' " if spec.lang == "so" else "",
         install_weights=beside if spec.weights == "beside" else "",
-    ).replace("$$$$ORIGIN", "$$ORIGIN")
+        function_libraries=_function_libraries(spec),
+        function_flags="$(FUNCTION_LIBS) " if spec.registered else "",
+    )
 
 
 def cmake(spec: PackageSpec, sources: list[str]) -> str:
     """CMakeLists.txt."""
-    pthread = "".join(f"{' ' if spec.lang == 'c' else ';'}{name}" for name in spec.links)
+    pthread = "".join(f"{' ' if spec.lang == 'c' else ';'}{_cmake_name(name)}" for name in spec.links)
     if spec.lang == "c":
         files = "\n  ".join(f"src/{name}" for name in sources)
         library = _C_LIBRARY.format(name=spec.name, sources=files, pthread=pthread)
@@ -53,8 +56,22 @@ def cmake(spec: PackageSpec, sources: list[str]) -> str:
         kind = "SHARED" if spec.lang == "so" else "STATIC"
         library = _LIBRARY.format(name=spec.name, kind=kind, library=spec.library, pthread=pthread)
     arguments = f" ${{CMAKE_CURRENT_SOURCE_DIR}}/weights/{spec.name}.weights" if spec.weights == "beside" else ""
-    text = spec.filled("CMakeLists.txt", library=library)
+    libraries = "".join(f" {one}" for one in dict.fromkeys(one.library for one in spec.registered))
+    text = spec.filled("CMakeLists.txt", library=library, functions=libraries)
     return text.replace("/test)", f"/test{arguments})")
+
+
+def _cmake_name(library: str) -> str:
+    """A library as CMake links it: a path, a name, or the linker's flag for the name of a file."""
+    return library if "/" in library else f"-l:{library}" if ".so" in library else library
+
+
+def _function_libraries(spec: PackageSpec) -> str:
+    """The variable that says where the example and the check find the functions that the model calls."""
+    if not spec.registered:
+        return ""
+    flags = " ".join(library_flags([one.library for one in spec.registered]))
+    return f"# the functions of the example and the check that the model calls by name\nFUNCTION_LIBS ?= {flags}\n"
 
 
 def pkg_config(spec: PackageSpec) -> str:

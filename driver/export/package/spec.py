@@ -10,7 +10,7 @@ from functools import cached_property
 from math import prod
 from pathlib import Path
 from string import Template
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mlc.codegen.link import library_flags
 from mlc.driver.export.c_header import C_TYPES, item_bytes
@@ -18,6 +18,9 @@ from mlc.runtime.sizes import Size, evaluate
 from mlc.runtime.sizes import text as text_of
 from mlc.support.alignment import ALIGNMENT
 from mlc.support.errors import UserError
+
+if TYPE_CHECKING:
+    from mlc.driver.export.package.functions import LibraryFunction
 
 TEMPLATES = Path(__file__).parent / "templates"
 LANGUAGES = ("a", "so", "c")
@@ -72,6 +75,8 @@ class PackageSpec:
     malloc: bool
     recorded: dict[str, int]
     """The values of the open sizes on which inputs and outputs were recorded."""
+    registered: Sequence[LibraryFunction] = ()
+    """The C functions that the program calls by name, in the order of its table."""
 
     @property
     def prefix(self) -> str:
@@ -92,6 +97,12 @@ class PackageSpec:
         rows = self.model.get("symbols", ())
         fields = identifiers([name for name, *_ in rows], "size")
         return [(field, *row) for field, row in zip(fields, rows, strict=True)]
+
+    @property
+    def functions(self) -> list[tuple[str, str]]:
+        """The functions that the program calls by name: the field of each, and its name."""
+        names: Sequence[str] = self.model.get("functions", ())
+        return list(zip(identifiers(names, "function"), names, strict=True))
 
     @property
     def target(self) -> str:
@@ -117,7 +128,7 @@ class PackageSpec:
     @property
     def links(self) -> list[str]:
         """The libraries, besides libm, that a program with this one is linked with."""
-        others = self.model.get("libraries", ()) if self.lang == "a" else ()
+        others = self.model.get("libraries", ()) if self.lang != "so" else ()
         return [*(["pthread"] if self.threads > 1 else []), *others]
 
     def filled(self, template: str, **words: object) -> str:

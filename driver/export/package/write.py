@@ -15,6 +15,7 @@ from mlc.driver.export import library as lib
 from mlc.driver.export.cpu_check import check_text
 from mlc.driver.export.package import interface, programs, project
 from mlc.driver.export.package.c_source import CSource, weights_text
+from mlc.driver.export.package.functions import LibraryFunction, library_functions
 from mlc.driver.export.package.spec import PackageSpec, package_name
 from mlc.driver.export.sizes import size_functions
 from mlc.driver.models.compilation import Compilation
@@ -76,7 +77,8 @@ def write_package(
         for part in ("include", "examples", "test"):
             (made / part).mkdir(parents=True)
         spec = PackageSpec(name, {}, lang, weights, options.threads, malloc, {})
-        spec = replace(spec, recorded=_record(source, options, shapes, symbols, cache, made / "test"))
+        recorded, registered = _record(source, options, shapes, symbols, cache, made / "test")
+        spec = replace(spec, recorded=recorded, registered=registered)
         if lang == "c":
             spec = _c_program(spec, Compilation(model, options, name=name), made, scratch)
         else:
@@ -85,15 +87,6 @@ def write_package(
         directory.mkdir(parents=True, exist_ok=True)
         shutil.copytree(made, directory, dirs_exist_ok=True)
     return spec
-
-
-def _check_calls(model: Mapping[str, Any]) -> None:
-    """UserError for a program that calls code which the package does not have."""
-    if called := model.get("functions", ()):
-        raise UserError(
-            f"expected a program that is whole by itself to package, but it calls {', '.join(called)}; "
-            "write a library with mlc compile -o NAME.so"
-        )
 
 
 def _write_texts(spec: PackageSpec, made: Path) -> None:
@@ -203,11 +196,11 @@ def _record(
     symbols: Mapping[str, Sequence[int]] | None,
     cache: Cache | None,
     directory: Path,
-) -> dict[str, int]:
-    """Write seeded inputs and the outputs of this machine's code; the values of the open sizes."""
+) -> tuple[dict[str, int], list[LibraryFunction]]:
+    """Write seeded inputs and the outputs of this machine's code; the values of the open sizes, and what it calls."""
     artifact, owned = build_artifact(source, replace(options, target="native"), shapes, cache, symbols=symbols)
     try:
-        _check_calls(artifact.model)
+        registered = library_functions(artifact.model.get("functions", ()))
         values = recorded_sizes(artifact)
         executable = compiled_executable(artifact, options.threads, "aot", LLVM())
         rng = np.random.default_rng(0)
@@ -221,7 +214,7 @@ def _record(
             arrays[name].tofile(directory / f"input_{k}.bin")
         for k, array in enumerate(executable(arrays).values()):
             np.ascontiguousarray(array).tofile(directory / f"output_{k}.bin")
-        return values
+        return values, registered
     finally:
         if owned:
             remove_scratch(artifact.path)

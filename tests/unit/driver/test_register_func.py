@@ -312,10 +312,3 @@ def test_a_pointwise_op_may_not_call():
     Dialect("test_fn2", [WrongOp])
     with pytest.raises(UserError, match=r"expected kind = OPAQUE of test_fn.wrong, whose te has a te.extern"):
         lowering(WrongOp)(lambda op, x: te.extern(x.shape, [x], te.call("test.cumsum")))
-
-
-@pytest.mark.parametrize("lang", ["a", "c"])
-def test_packages_refuse_what_calls_registered_functions(tmp_path: Path, lang: str):
-    (tmp_path / "net.mlir").write_text(MODEL)
-    with pytest.raises(UserError, match=r"whole by itself to package, but it calls test\.cumsum; write a library"):
-        write_package(tmp_path / "net.mlir", tmp_path / "net", Options(), name="net", lang=lang)
