@@ -34,7 +34,7 @@ from mlc.schedules.analysis import KernelInfo
 from mlc.schedules.externs import parts_between_externs
 from mlc.schedules.kernel_key import kernel_text
 from mlc.schedules.knobs import given, values_attribute
-from mlc.schedules.registry import find_strategy
+from mlc.schedules.registry import Strategy, find_strategy
 from mlc.schedules.registry import strategies as known_strategies
 from mlc.schedules.selection import choose_schedule, knobs_of
 from mlc.support.errors import UserError, did_you_mean
@@ -45,7 +45,7 @@ from mlc.targets.device import HOST, devices_of
 from mlc.targets.target import Target, TargetLike, target_text
 from mlc.tuning.algorithms import forms_of, without_algorithms
 from mlc.tuning.operations import operations_of
-from mlc.tuning.space import Knob, Part, Space, Values
+from mlc.tuning.space import STRATEGY, Knob, Part, Space, Values
 from mlc.tuning.task import Alternative, Task
 from mlc.tuning.templates.template import template_schedule
 
@@ -71,6 +71,9 @@ def extract_tasks(
     """
     return extraction_of(model, target, threads, strategies, **options).tasks
 
+
+ALL = "all"
+"""Among the names of strategies: all that accept a kernel, generated sketches included."""
 
 OPEN_SIZES = "of open sizes, which shapes= or --shape fixes"
 BY_HAND = "with a schedule by hand"
@@ -192,13 +195,13 @@ def parts_of(func: te.FuncOp, target: Target, threads: int, wanted: Sequence[str
 
     Strategies of the family "any" (generated sketches) are a part only where no other accepts the kernel: tuners draw
     from all candidates alike, and a sketch has thousands of times as many as the strategies written by hand. `wanted`
-    names the strategies beside the compiler's choice instead. Raises UserError for a name that is no strategy's.
+    names the strategies beside the compiler's choice instead, ALL stands for every one. Raises UserError for a name
+    that is no strategy's.
     """
-    for name in wanted or ():
-        find_strategy(name)
+    expect_strategies(wanted)
     parts: list[Part] = []
     for one in known_strategies():
-        if parts and (one.family == "any" if wanted is None else one.name not in wanted):
+        if parts and not _is_wanted(one, wanted):
             continue
         with given(None):
             schedule = one.schedule(KernelInfo(func), target, threads)
@@ -208,13 +211,28 @@ def parts_of(func: te.FuncOp, target: Target, threads: int, wanted: Sequence[str
     return parts
 
 
+def expect_strategies(names: Sequence[str] | None) -> None:
+    """UserError for a name that is no strategy's."""
+    if isinstance(names, str):
+        raise UserError(f"expected a list of strategies, but got {names!r}")
+    for name in names or ():
+        if name != ALL:
+            find_strategy(name)
+
+
+def _is_wanted(one: Strategy, wanted: Sequence[str] | None) -> bool:
+    """Whether a strategy that is not the compiler's choice gets a part."""
+    return one.family != "any" if wanted is None else one.name in wanted or ALL in wanted
+
+
 def candidate_module(task: Task, values: Values) -> ModuleOp:
     """
     The te.func of a task, and beside it the schedule for these values.
 
     Raises UserError where the strategy, or the function of a template, refuses them.
     """
-    task.space.index_of(values)
+    if values.get(STRATEGY) in [part.strategy for part in task.space.parts]:
+        task.space.index_of(values)  # others, of which records may be, are checked where they write the schedule
     func = _parsed(task.kernel_of(values)).clone()
     if isinstance(call := func.attributes.get(KERNEL_TEMPLATE), StringAttr):
         return template_schedule(task, call.data, values).module

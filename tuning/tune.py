@@ -12,6 +12,9 @@ trials, so that a session that was killed goes on to its number. `tuner` is mode
 choices follow from `seed`. With `layouts`, those of the model's convolutions and dense layers are chosen first
 (graph_tuner/tune.py), and the kernels are tuned in these.
 
+`strategies` names those that are searched beside the compiler's choice: by default all of mlc's that accept a kernel,
+with `sketch` also the generated schedules, with `all` everything, with an empty list the compiler's choice alone.
+
 The default schedule of a kernel is measured first. At the end the best candidates are measured in turns with it, and
 one is kept only where the confidence interval of the speed-up lies above 1; then the whole model is compared. Ctrl-C
 ends the search; what was found is checked and reported, which a second Ctrl-C ends, too.
@@ -97,6 +100,7 @@ def tune(
     watcher: Watcher | None = None,
     cache: bool = True,
     layouts: bool = False,
+    strategies: Sequence[str] | None = None,
     **options: Any,
 ) -> Report:
     """
@@ -106,13 +110,14 @@ def tune(
     a template's). `options` are those of mlc.compile that change kernels: opt_level, shapes, precision and so on. The
     module's docstring says what the other arguments mean.
 
-    Raises UserError for a model that cannot be compiled, for an option out of range, for a file that is no database of
-    records, and for a cluster that does not answer.
+    Raises UserError for a model that cannot be compiled, for an option out of range, for a strategy that there is not
+    or that accepts no kernel, for a file that is no database of records, and for a cluster that does not answer.
     """
     plan = plan_of(trials, seconds, tuner, seed, resume, until, early_stopping, evaluation, device)
     if farm is not None and cluster is not None:
         raise UserError("expected farm= or cluster=, but got both")
-    request = _Request(model, records, options, str(Target.parse(target_text(target))), thread_count(threads), cache)
+    name, count = str(Target.parse(target_text(target))), thread_count(threads)
+    request = _Request(model, records, options, name, count, cache, None if strategies is None else tuple(strategies))
     request.check(layouts, here=farm is None and cluster is None)
     start, watcher = time.monotonic(), watcher or Watcher()
     watcher.phase("extracting tasks", 0, 0)
@@ -134,10 +139,12 @@ class _Request:
     target: str
     threads: int
     cache: bool
+    strategies: Sequence[str] | None
 
     def check(self, layouts: bool, here: bool) -> None:
         """UserError for an option that there is not, and where layouts cannot be tuned."""
         _checked(self.options)
+        _check_strategies(self.strategies, self.model)
         if layouts and not here:
             raise UserError("expected layouts to be tuned on this machine, but got a cluster or another farm")
         if layouts and (_is_tasks(self.model) or is_operator(self.model)):
@@ -146,7 +153,7 @@ class _Request:
     def subject(self) -> _Subject:
         """The tasks of the model, in the layouts that the database holds for it."""
         with _layouts_of(self.records):
-            return _subject(self.model, self.target, self.threads, self.options, self.cache)
+            return _subject(self.model, self.target, self.threads, self.options, self.cache, self.strategies)
 
     def tune_layouts(self, database: Database, watcher: Watcher) -> LayoutReport:
         """Choose the layouts of the model."""
@@ -254,9 +261,12 @@ class _Session:
 def tasks_of(
     model: Tunable, target: TargetLike = "native", threads: int | None = None, **options: Any
 ) -> Sequence[Task]:
-    """The tasks that `tune` searches: a model's kernels, or one operator."""
+    """The tasks of a model's kernels, or of one operator, with all strategies that accept them."""
+    from mlc.tuning.extract import ALL
+
     name, count = str(Target.parse(target_text(target))), thread_count(threads)
-    return _subject(model, name, count, _checked(options)).tasks
+    strategies = None if _is_tasks(model) else [ALL]
+    return _subject(model, name, count, _checked(options), strategies=strategies).tasks
 
 
 def _layouts_of(path: str | os.PathLike[str]) -> AbstractContextManager[object]:
@@ -270,7 +280,25 @@ def _is_tasks(model: Tunable) -> bool:
     return isinstance(given, list | tuple) and bool(given) and all(isinstance(one, Task) for one in given)
 
 
-def _subject(model: Tunable, target: str, threads: int, options: dict[str, Any], cache: bool = True) -> _Subject:
+def _check_strategies(strategies: Sequence[str] | None, model: Tunable) -> None:
+    """UserError for a strategy that there is not, and for tasks, which have their strategies."""
+    if strategies is None:
+        return
+    if _is_tasks(model):
+        raise UserError("expected no strategies for tasks, which have theirs: mlc.tuning.extract_tasks(strategies=)")
+    from mlc.tuning.extract import expect_strategies
+
+    expect_strategies(strategies)
+
+
+def _subject(
+    model: Tunable,
+    target: str,
+    threads: int,
+    options: dict[str, Any],
+    cache: bool = True,
+    strategies: Sequence[str] | None = None,
+) -> _Subject:
     """The tasks of what is to be tuned; UserError where there is none."""
     extraction: Extraction | None = None
     if _is_tasks(model):
@@ -280,19 +308,32 @@ def _subject(model: Tunable, target: str, threads: int, options: dict[str, Any],
             raise UserError(f"expected no option '{next(iter(options))}' for an operator; it is one of models")
         from mlc.tuning.extract import task_of
 
-        tasks, source = [task_of(cast("Any", _text(model)), target, threads)], None
+        tasks, source = [task_of(cast("Any", _text(model)), target, threads, strategies)], None
     else:
         from mlc.tuning.extract import OPEN_SIZES, extraction_of
 
         source = cast("Source", model)
-        extraction = extraction_of(source, target=target, threads=threads, **options)
+        extraction = extraction_of(source, target, threads, strategies, **options)
         tasks = extraction.tasks
         if not tasks and OPEN_SIZES in extraction.left_out:
             raise UserError("expected a model with kernels of fixed sizes to tune, but all are open: give --shape")
+    _expect_accepted(tasks, strategies)
     if not any(task.space.size > 1 for task in tasks):
         raise UserError("expected a kernel whose schedule has a choice, but no strategy of these kernels has a knob")
     given = {**options, "target": target, "threads": threads, "cache": cache}
     return _Subject(tasks, source, given, "" if extraction is None else _left_out(extraction))
+
+
+def _expect_accepted(tasks: Sequence[Task], strategies: Sequence[str] | None) -> None:
+    """UserError for a strategy that was asked for and accepts no kernel."""
+    from mlc.tuning.extract import ALL
+
+    known = {part.strategy for task in tasks for part in task.space.parts}
+    for name in strategies or ():
+        if name not in known and name != ALL:
+            raise UserError(
+                f"expected a strategy that accepts a kernel, one of {', '.join(sorted(known))}, but got '{name}'"
+            )
 
 
 def _left_out(extraction: Extraction) -> str:

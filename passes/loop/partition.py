@@ -7,7 +7,7 @@ the loop is split there (TVM's LoopPartition). Where a loop must stay whole, its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -34,8 +34,8 @@ class Partition:
 
     def __init__(self, func: loop.FuncOp) -> None:
         self.func = func
-        # The ragged version of a parallel loop's body -> the loop and the turning point of its predicate, for which it
-        # is not versioned again.
+        # The ragged version of a loop's body -> the loop and the turning point of its predicate, for which it is not
+        # versioned again: there the predicate may hold or fail, as before.
         self.ragged: dict[Operation, tuple[SSAValue, int, int]] = {}
         self.known = IndexSpace()
         self.chosen: set[tuple[SSAValue, Index]] = set()
@@ -82,17 +82,29 @@ class Partition:
             if lower < turn.may_fail_from < upper and f.kind.data == "serial":
                 return cut(f, turn.may_fail_from)
             if lower < turn.may_fail_from < upper and f.kind.data == "parallel":
-                key = f.iv, turn.may_fail_from, turn.fails_from
-                if all(self.ragged.get(g) != key for g in around):
-                    chosen = version(f, space.numbers[f.iv], turn, space)
-                    self.ragged[chosen[1]] = key
+                if (chosen := self.version(f, space.numbers[f.iv], turn, space, around)) is not None:
                     return chosen
         for term, _ in expr.terms:
             if not isinstance(term, int) and (turn := Turn.of(expr, term, space)) is not None:
                 inner = [f for f in around if space.numbers.get(f.iv) in term_dims(term)][-1:]
                 if inner and inner[0].kind.data != "vectorized" and not inner[0].results and turn.is_inside:
-                    return version(inner[0], term, turn, space)
+                    if (chosen := self.version(inner[0], term, turn, space, around)) is not None:
+                        return chosen
         return None
+
+    def version(
+        self, f: loop.ForOp, term: Term, turn: Turn, space: IndexSpace, around: Sequence[loop.ForOp]
+    ) -> list[Operation] | None:
+        """Version a loop's body; None in the ragged version of the same turning point."""
+        key = f.iv, turn.may_fail_from, turn.fails_from
+        if any(self.ragged.get(g) == key for g in around):
+            return None
+        first, second = version(f, term, turn, space)
+        for op, copy in zip(first.walk(), second.walk(), strict=True):
+            if op in self.ragged:
+                self.ragged[copy] = self.ragged[op]
+        self.ragged[second] = key
+        return [first, second]
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from mlc.driver.pipeline.manager import make_context
 from mlc.frontends.common.model import Model
 from mlc.support.weights import WeightStore
 from mlc.tuning.extract import extract_tasks, task_of
+from mlc.tuning.space import Part
 from mlc.tuning.task import Task
 
 ATTENTION = """
@@ -149,13 +150,18 @@ def random_task(strategy: str, rng: Random, target: str = "native") -> Task | No
         found = [task_of(OPERATORS[strategy](rng), target, threads, strategies=[strategy])]
     else:
         found = extract_tasks(_model(strategy, rng), target, threads, strategies=[strategy])
-    return next((one for one in found if strategy in [part.strategy for part in one.space.parts]), None)
+    return next((one for one in found if any(_is_of(part, strategy, one) for part in one.space.parts)), None)
+
+
+def _is_of(part: Part, strategy: str, task: Task) -> bool:
+    """Whether a part is of that strategy, and of the algorithm of the task's kernel."""
+    return part.strategy == strategy and part.algorithm == task.space.parts[0].algorithm
 
 
 def random_values(strategy: str, task: Task, rng: Random) -> dict[str, int | str | tuple[int, ...]]:
     """Random values of the knobs of that strategy."""
-    (part,) = (one for one in task.space.parts if one.strategy == strategy)
-    return {"strategy": strategy} | {knob.name: rng.choice(knob.candidates) for knob in part.knobs}
+    (part,) = (one for one in task.space.parts if _is_of(one, strategy, task))
+    return part.head | {knob.name: rng.choice(knob.candidates) for knob in part.knobs}
 
 
 def random_arrays(task: Task, seed: int) -> list[np.ndarray]:

@@ -42,6 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--layouts", action="store_true", help="first choose the layouts of convolutions and dense layers by measuring"
     )
+    parser.add_argument(
+        "--strategies",
+        type=_names,
+        metavar="A,B",
+        help="search these strategies beside the compiler's choice; sketch: generated schedules; all: every one "
+        "(default: all but sketch)",
+    )
     _add_cluster_arguments(parser)
     parser.add_argument(
         "--plot",
@@ -97,6 +104,7 @@ def run(args: argparse.Namespace) -> int:
             watcher=watcher,
             cache=not args.no_cache,
             layouts=args.layouts,
+            strategies=args.strategies,
             **options_of(args),
         )
     show(report)
@@ -158,6 +166,13 @@ def _explain(args: argparse.Namespace) -> int:
     else:
         print(text)
     return 0
+
+
+def _names(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"expected names with commas between them, but got '{text}'")
+    return names
 
 
 def _trials(text: str) -> int:

@@ -79,10 +79,16 @@ def _version(strategy: str) -> str:
 
 
 def snapshot(database: Database, unchecked: bool = False) -> Snapshot:
-    """The kept candidates of a database; with `unchecked`, elsewhere the fastest one that was measured."""
+    """
+    The kept candidates of a database; with `unchecked`, elsewhere the fastest one that was measured.
+
+    An unchecked one is of the algorithm that the compiler chooses: another algorithm is taken by a record of its own.
+    """
     found: list[Record] = []
     for task in database.tasks():
-        record = database.kept(task.key) or (database.fastest(task.key) if unchecked else None)
+        record = database.kept(task.key)
+        if record is None and unchecked:
+            record = database.fastest(task, task.space.parts[0].algorithm)
         if record is not None:
             found.append(record)
     table = {one.key: SnapshotEntry(one.values, one.strategy_version, one.name) for one in found}

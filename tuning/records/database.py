@@ -27,6 +27,7 @@ from types import TracebackType
 from uuid import uuid4
 
 from mlc.support.errors import UserError, warn
+from mlc.support.records import ALGORITHM
 from mlc.support.version import __version__
 from mlc.tuning.records.lines import record_line, rows_of_line, task_line
 from mlc.tuning.records.record import (
@@ -203,10 +204,11 @@ class Database:
         found = result_of(json.loads(result)) if result else MeasureResult((comparison.seconds,))
         return Record(*key, name, values_of(vals), found, version, compiler, comparison)
 
-    def fastest(self, task: Task | TaskKey) -> Record | None:
-        """The record of the least median, checked or not; None where nothing of this version ran."""
+    def fastest(self, task: Task | TaskKey, algorithm: str = "") -> Record | None:
+        """The record of the least median, checked or not; None where nothing of this version, or algorithm, ran."""
         key = task.key if isinstance(task, Task) else task
         mine = [one for one in self.records(key) if not one.result.is_foreign]
+        mine = [one for one in mine if not algorithm or one.values.get(ALGORITHM, algorithm) == algorithm]
         ran = [one for one in mine if one.result.cost < float("inf") and self._is_current(one)]
         return min(ran, key=lambda one: one.result.cost, default=None)
 

@@ -18,7 +18,7 @@ from mlc.tuning.records.record import Comparison
 from mlc.tuning.results import MeasureInput, MeasureResult
 from mlc.tuning.session.paired import LEVEL, speed_up
 from mlc.tuning.session.watch import Watcher
-from mlc.tuning.space import Values
+from mlc.tuning.space import STRATEGY, Values
 from mlc.tuning.task import Task
 
 ROUNDS = 15
@@ -107,7 +107,7 @@ class Confirmation:
                 costs.append((result.cost, number, values))
         few = [values for cost, _, values in sorted(costs, key=lambda one: one[:2])[:CANDIDATES] if cost <= limit]
         kept = self.database.best(task)
-        if kept is not None and _is_of(task, kept.values):
+        if kept is not None and (_is_of(task, kept.values) or _is_of_another_strategy(task, kept.values)):
             values = dict(kept.values)
             if not task.space.is_default(values) and values not in map(dict, few):
                 few.append(kept.values)
@@ -142,6 +142,11 @@ def _is_of(task: Task, values: Values) -> bool:
     except UserError:
         return False
     return True
+
+
+def _is_of_another_strategy(task: Task, values: Values) -> bool:
+    """Whether values are of a strategy that this session does not search: building one tells if it is valid."""
+    return values.get(STRATEGY) not in [part.strategy for part in task.space.parts]
 
 
 def _median(values: Sequence[float]) -> float:

@@ -4,12 +4,13 @@ from random import Random
 
 import numpy as np
 import pytest
+import strategy_cases as cases
 from random_te import STRATEGIES, random_arrays, random_task, random_values
 
 import mlc
 from mlc.schedules.registry import BUILTIN_MODULES, strategies
 from mlc.support.errors import UserError
-from mlc.tuning.extract import candidate_module
+from mlc.tuning.extract import candidate_module, task_of
 from mlc.tuning.task import Task
 
 QUICK = [name for name in STRATEGIES if name != "winograd"]
@@ -62,3 +63,13 @@ def test_candidates_compute_what_the_default_computes(strategy: str) -> None:
 def test_many_candidates_compute_what_the_default_computes(strategy: str, target: str) -> None:
     counts = [check(strategy, seed, 6, target) for seed in range(1, 9)]
     assert sum(compared for compared, _ in counts) > sum(refused for _, refused in counts)
+
+
+def test_a_quotient_of_several_ragged_values_is_versioned_once() -> None:
+    """Five pieces of two rows, four at a time, under a fused loop: `p floordiv 8` has two ragged values."""
+    task = task_of(cases.grouped(2, 1, 4, 11, 5), threads=2, strategies=["contraction"])
+    values = {"strategy": "contraction", "tile_columns": 2, "grid_columns": 4, "columns_first": "on"}
+    arrays = random_arrays(task, 1)
+    (expected,) = computed(task, task.space.default, arrays)
+    (found,) = computed(task, values, arrays)
+    np.testing.assert_array_equal(found, expected)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tuning_records import ran
 from xdsl.dialects.func import FuncOp
 
 import mlc
@@ -140,6 +141,21 @@ def test_a_record_beyond_the_accuracy_budget_is_left(tmp_path: Path) -> None:
         exe = compiled(path, error_growth=3.0)
     assert any("expected one of direct, winograd2, but got 'winograd4'" in text for text in warned)
     assert weights_of(exe)[0][:2] != [6, 6]
+
+
+def test_unchecked_records_keep_the_algorithm(tmp_path: Path) -> None:
+    task = conv_task()
+    chosen = task.space.default
+    with Database(tmp_path / "r.db") as database:
+        for name, values in candidates(task).items():
+            database.add(task, values, ran(1e-6 if name != chosen["algorithm"] else 2e-6))
+        fastest = database.fastest(task)
+        assert fastest is not None
+        assert fastest.values["algorithm"] != chosen["algorithm"]
+    with collected_warnings() as warned, mlc.records(tmp_path / "r.db", unchecked=True):
+        exe = mlc.compile(conv_model(), TARGET, threads=1, cache=False)
+    assert not warned
+    assert [row["values"] for row in exe.report["records"] if row["values"]] == [chosen]
 
 
 def test_a_packed_weight_is_what_the_compiler_folds(tmp_path: Path) -> None:

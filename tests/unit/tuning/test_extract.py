@@ -139,3 +139,29 @@ def test_a_model_of_open_sizes_alone_is_refused(tmp_path):
     with pytest.raises(UserError, match="expected a model with kernels of fixed sizes to tune, but all are open"):
         mlc.tune(path, tmp_path / "r.db", threads=1)
     assert not (tmp_path / "r.db").exists()
+
+
+def test_strategies_are_added_and_left_out():
+    def parts(strategies):
+        return [part.strategy for part in task_of(product(), threads=1, strategies=strategies).space.parts]
+
+    default = parts(None)
+    assert "sketch" not in default
+    assert parts([]) == default[:1]
+    assert parts(["sketch"]) == [default[0], "sketch"]
+    assert parts(["all"]) == [*default, "sketch"]
+    for wrong, message in [(["sketches"], r"did you mean 'sketch'\?"), ("sketch", "expected a list of strategies")]:
+        with pytest.raises(UserError, match=message):
+            parts(wrong)
+
+
+def test_tuning_searches_the_strategies_it_is_given(tmp_path):
+    report = mlc.tune(product(), tmp_path / "r.db", trials=5, tuner="random", threads=1, strategies=["sketch"])
+    default = report.tasks[0].task.space.parts[0].strategy
+    with Database(tmp_path / "r.db") as database:
+        measured = [values["strategy"] for values, _ in database.results(report.tasks[0].task)]
+    assert set(measured) == {default, "sketch"}
+    with pytest.raises(UserError, match=r"expected a strategy that accepts a kernel, one of .*, but got 'winograd'"):
+        mlc.tune(product(), tmp_path / "r.db", trials=5, threads=1, strategies=["winograd"])
+    with pytest.raises(UserError, match="expected no strategies for tasks"):
+        mlc.tune(task_of(product(), threads=1), tmp_path / "r.db", trials=5, strategies=["sketch"])

@@ -30,8 +30,8 @@ def asked(monkeypatch, tmp_path):
 
     found = {}
 
-    def subject(model, target, threads, options, cache=True):
-        found.update(model=model, target=target, threads=threads, options=options, cache=cache)
+    def subject(model, target, threads, options, cache=True, strategies=None):
+        found.update(model=model, target=target, threads=threads, options=options, cache=cache, strategies=strategies)
         return tune._Subject(TASKS, None, {})
 
     monkeypatch.setattr(tune, "_subject", subject)
@@ -63,7 +63,14 @@ def test_the_command_prints_the_table_and_nothing_else(asked, capsys):
     assert lines[0].split()[0] == "kernel"
     assert all(len(line) <= 80 for line in lines)
     assert re.search(r"^3 x conv2d_add_relu_42313efc +75 +10 us +8 us .* 1\.25 \[1\.25, 1\.25\]$", output.out, re.M)
-    assert asked == {"model": "m.onnx", "target": "native", "threads": 2, "options": {}, "cache": True}
+    assert asked == {
+        "model": "m.onnx",
+        "target": "native",
+        "threads": 2,
+        "options": {},
+        "cache": True,
+        "strategies": None,
+    }
 
 
 def test_options_that_change_kernels_are_handed_on(asked):
@@ -77,6 +84,16 @@ def test_options_that_change_kernels_are_handed_on(asked):
         "memory_planner": "tokens",
     }
     assert asked["cache"] is False
+
+
+def test_strategies_are_a_list_of_names(asked, capsys):
+    assert mlc("m.onnx", "--records", "r.db", "--trials", 2, "--strategies", "sketch, matmul") == 0
+    assert asked["strategies"] == ("sketch", "matmul")
+    capsys.readouterr()
+    assert mlc("m.onnx", "--records", "r.db", "--strategies", "sketch,,") == 1
+    assert "expected names with commas between them, but got 'sketch,,'" in capsys.readouterr().err
+    assert mlc("m.onnx", "--records", "r.db", "--strategies", "sketches") == 1
+    assert "did you mean 'sketch'?" in capsys.readouterr().err
 
 
 def test_a_plot_is_written(asked, capsys):
