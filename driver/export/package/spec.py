@@ -77,6 +77,8 @@ class PackageSpec:
     """The values of the open sizes on which inputs and outputs were recorded."""
     registered: Sequence[LibraryFunction] = ()
     """The C functions that the program calls by name, in the order of its table."""
+    external: Sequence[tuple[str, Sequence[str]]] = ()
+    """The files in src/external of other compilers' kernels in C source: C with its flags, or objects."""
 
     @property
     def prefix(self) -> str:

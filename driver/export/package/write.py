@@ -119,8 +119,10 @@ def _c_program(spec: PackageSpec, compilation: Compilation, made: Path, scratch:
     if spec.threads > 1:
         files[f"{spec.name}_pool.c"] = spec.filled("pool.c", version=interface.ABI_VERSION)
     for file, text in files.items():
+        (made / "src" / file).parent.mkdir(exist_ok=True)
         (made / "src" / file).write_text(text)
-    return spec
+    external = [one.write(made / "src" / "external") for one in program.external]
+    return replace(spec, external=external)
 
 
 def _library(
