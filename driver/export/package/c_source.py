@@ -16,6 +16,7 @@ from mlc.codegen.c.program.main import print_main
 from mlc.dialects import loop
 from mlc.dialects.attributes import EXTERNAL_COMPILER, MAIN_SYMBOLS
 from mlc.driver.describe import describe, write_weights
+from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, rooms, signature_of
 from mlc.driver.export.package.c_calls import CCalls
 from mlc.driver.export.package.c_external import external_source
@@ -25,6 +26,7 @@ from mlc.driver.export.sizes import C99, size_functions
 from mlc.driver.kernels.kernel import kernel_passes
 from mlc.driver.models.compilation import Compilation
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
+from mlc.lowering.graph_to_main.separate_pools import separate_pools
 from mlc.lowering.loop_to_llvm.memory import encoded_rows
 from mlc.support.abi import C_DECLARATIONS
 from mlc.support.errors import UserError
@@ -78,6 +80,7 @@ class CSource:
             "entry": f"{self.prefix}_main",
             "workspace_bytes": description["plan"]["bytes"] + workspace,
             "kernel_workspace_bytes": workspace,
+            "pools": checked_pools(self.main, workspace),
             "scratch_bytes": max((k.scratch_bytes for k in self.kernels.values()), default=0),
             "functions": self.calls.functions,
             "libraries": list(dict.fromkeys([*self.calls.libraries, *(n for k in self.external for n in k.libraries)])),
@@ -113,7 +116,9 @@ class CSource:
             calls=self.calls.declarations,
         )
         declared = "".join(f"int32_t {name}(void **args, mlc_runtime *rt);\n" for name in names.values())
-        main = print_main(self.main, f"{self.prefix}_main", names)
+        program = self.main.clone()
+        separate_pools(program)
+        main = print_main(program, f"{self.prefix}_main", names)
         files = {f"{self.name}_support.h": support, f"{self.name}_main.c": f"{head}{declared}\n{main}"}
         if self.model["symbols"]:
             files[f"{self.name}_sizes.c"] = head + size_functions(self.model, self.prefix, C99)

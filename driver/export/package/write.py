@@ -135,7 +135,8 @@ def _library(
     scratch: Path,
 ) -> PackageSpec:
     """The program as a library in lib/."""
-    artifact, owned = build_artifact(source, options, sizes[0], cache, symbols=sizes[1], name=spec.name)
+    apart = replace(options, memory=replace(options.memory, separate=bool(options.memory.pools)))
+    artifact, owned = build_artifact(source, apart, sizes[0], cache, symbols=sizes[1], name=spec.name)
     try:
         lib.check_exportable(artifact, lib.machine_of(artifact.model))
         spec = replace(spec, model=artifact.model)
