@@ -6,7 +6,11 @@ Spaces of schedules that are searched exhaustively: what tests and benchmarks of
     python benchmarks/search_spaces.py list
 
 `measure` builds every candidate of a space for one thread of this machine, checks its output, and times all of them in
-turns, `_ROUNDS` times: the least time of a candidate counts, since what disturbs a measurement only ever adds to it.
+turns, `_ROUNDS` times, in seconds of the processor: other processes may wait for it, too. The least time of a candidate
+counts, since what disturbs a measurement only ever adds to it. The fastest are then timed again in pairs with the first
+of them, each right after it: the median of a candidate's ratios is its time, so that a machine that slows down for a
+while slows down both sides of a ratio.
+
 Each space becomes FOLDER/NAME.npz: `space` (JSON), `seconds` (float32, infinite where the schedule is refused),
 `flops`, `machine`, `features` (float16, `loop_features` of each candidate).
 """
@@ -18,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,8 +37,11 @@ from mlc.tuning.tuners.loop_features import NAMES, loop_features
 _ROUNDS = 12
 _BLOCK_SECONDS = 0.0012
 _SLOW = 4.0  # times the fastest after the first rounds: such candidates are not timed again
-_FIRST_ROUNDS = 4
+_FIRST_ROUNDS = 2
 _LEAST_CALLS = 3  # in a block, so that one interruption does not decide
+_FINALISTS = 20  # candidates that are timed in pairs, and all that are about as fast
+_ABOUT = 0.9  # of the fastest one's speed
+_PAIRS = 25
 
 Rows: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float16]]"
 Schedule = Any  # the methods of mlc.Schedule are made at run time
@@ -130,7 +138,7 @@ def conv(channels: int, filters: int, size: int, window: int, stride: int = 1) -
         Knob("tile_columns", tuple(n for n in (8, 16, 24, 32, 48, 64, 96) if n <= filters), 32),
         Knob("vector", ("tile", "columns", "rows"), "tile"),
         Knob("order", _ORDERS, "ijk"),
-        Knob("reduce_order", ("rsc", "crs"), "rsc"),
+        Knob("reduce_order", ("rsc", "crs"), "rsc") if window > 1 else Knob("unroll", (1, 4), 1),
     )
     func, flops = te.func("conv", [x, w], [y]), 2 * channels * filters * size * size * window * window
     return Case(func, Space((Part("conv", knobs),)), flops, _conv_schedule)
@@ -142,7 +150,12 @@ def _conv_schedule(s: Schedule, values: Values) -> None:
     i, p, f, *taps = s.loops(s["y"])
     p_out, p_in = s.split(p, [None, values["tile_rows"]])
     f_out, f_in = s.split(f, [None, values["tile_columns"]])
-    first, *rest = (taps["rsc".index(name)] for name in str(values["reduce_order"]))
+    if "unroll" in values:
+        taps[2], unrolled = s.split(taps[2], [None, values["unroll"]])
+        first, *rest = [taps[2], *taps[:2], unrolled]
+        s.unroll(unrolled)
+    else:
+        first, *rest = (taps["rsc".index(name)] for name in str(values["reduce_order"]))
     loops = {"i": [i], "j": [f_out], "k": [first]}
     order = [loop for name in str(values["order"]) for loop in loops[name]]
     at = order.index(first)
@@ -163,6 +176,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "dense_32x768x256": lambda: dense(32, 768, 256, (1,)),
     "conv_192x128x7x3": lambda: conv(192, 128, 7, 3),
     "conv_96x128x10x3s2": lambda: conv(96, 128, 10, 3, 2),
+    "conv_128x128x14x3": lambda: conv(128, 128, 14, 3),
+    "conv_256x256x7x3": lambda: conv(256, 256, 7, 3),
+    "conv_256x256x14x3": lambda: conv(256, 256, 14, 3),
+    "conv_256x64x28x1": lambda: conv(256, 64, 28, 1),
+    "conv_1024x256x14x1": lambda: conv(1024, 256, 14, 1),
+    "conv_512x128x14x1": lambda: conv(512, 128, 14, 1),
     "conv_64x128x14x3": lambda: conv(64, 128, 14, 3),
     "conv_48x96x10x5": lambda: conv(48, 96, 10, 5),
 }
@@ -201,21 +220,21 @@ def _built(case: Case, features: Rows) -> Iterator[tuple[int, Any]]:
 
 
 def _block(operator: Any, inputs: list[np.ndarray], out: np.ndarray) -> float:
-    """The least seconds of a call in a block of calls."""
-    end, least, calls = time.perf_counter() + _BLOCK_SECONDS, float("inf"), 0
+    """The least seconds of the processor of a call in a block of calls."""
     operator(*inputs, out=out)
+    end, least, calls = time.thread_time() + _BLOCK_SECONDS, float("inf"), 0
     while True:
         calls += 1
-        start = time.perf_counter()
+        start = time.thread_time()
         operator(*inputs, out=out)
-        now = time.perf_counter()
+        now = time.thread_time()
         least = min(least, now - start)
         if now > end and calls >= _LEAST_CALLS:
             return least
 
 
 def measure(case: Case) -> tuple[np.ndarray, Rows]:
-    """The seconds of each candidate, the least of `_ROUNDS` blocks in turns, infinite if refused; the features."""
+    """The seconds of each candidate, infinite if refused; the features."""
     seconds, features = np.full(case.space.size, np.inf), _no_features(case)
     operators = dict(_built(case, features))
     inputs, out = _arrays(case, next(iter(operators.values())))
@@ -224,7 +243,22 @@ def measure(case: Case) -> tuple[np.ndarray, Rows]:
         for index, operator in operators.items():
             if seconds[index] <= limit:
                 seconds[index] = min(seconds[index], _block(operator, inputs, out))
+    _measure_in_pairs(seconds, lambda index: _block(operators[index], inputs, out))
     return seconds.astype(np.float32), features
+
+
+def _measure_in_pairs(seconds: np.ndarray, block: Callable[[int], float]) -> None:
+    """Time the finalists again, each right after the fastest one, and set their seconds by the medians of ratios."""
+    near = int((seconds <= seconds.min() / _ABOUT).sum())
+    first, *finalists = np.argsort(seconds, kind="stable")[: max(_FINALISTS, near)].tolist()
+    ratios = {index: list[float]() for index in finalists}
+    for _ in range(_PAIRS):
+        for index, found in ratios.items():
+            reference = block(first)
+            found.append(block(index) / reference)
+            seconds[first] = min(seconds[first], reference)
+    for index, found in ratios.items():
+        seconds[index] = seconds[first] * median(found)
 
 
 def _no_features(case: Case) -> Rows:

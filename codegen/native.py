@@ -42,6 +42,7 @@ def _optimized(
     machine = target_machine(target, codegen_level)
     try:
         module = llvm.parse_assembly(ir_text)
+        module.verify()  # LLVM aborts the process on IR that is not valid
     except RuntimeError as error:
         raise UserError(f"expected LLVM IR, but got: {str(error).strip()}") from error
     module.triple = target.triple

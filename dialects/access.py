@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.index import ZERO, Index, IndexMapAttr, const, dim, dim_name, tile
 from mlc.dialects.syntax.lexer import VALUE_TEXT
-from mlc.dialects.syntax.token_parser import TokenParser
+from mlc.dialects.syntax.token_parser import MAP, TokenParser
 from mlc.dialects.text import TextOp, parse_defined
 
 _INDEX = IndexType()
@@ -133,6 +133,24 @@ class IndexParser:
         """A delimited list of expressions."""
         return tuple(self.parser.parse_comma_separated_list(delimiter, self.expr))
 
+    def subscripts(self) -> Attribute:
+        """`[%i + 2, %j]`; where an attribute stands for it, its operands are collected all the same."""
+        parser, start = self.parser, self.parser.pos
+        found = parser.hole(MAP) if isinstance(parser, TokenParser) and parser.holes else None
+        if not isinstance(parser, TokenParser) or found is None:
+            return IndexMapAttr.get(self.list())
+        for operand in parser.operands_between(start, parser.pos):
+            self._take(operand)
+        return found
+
+    def _take(self, operand: UnresolvedOperand) -> int:
+        """The number of an operand, which is collected if it is new."""
+        key = f"{operand.span.text}#{operand.index}"
+        if key not in self._numbers:
+            self._numbers[key] = len(self.unresolved)
+            self.unresolved.append(operand)
+        return self._numbers[key]
+
     def optional_list(self) -> tuple[Index, ...]:
         """A list of one or more expressions in parentheses; () where no parenthesis follows."""
         if not self.parser.parse_optional_punctuation("("):
@@ -216,11 +234,7 @@ class IndexParser:
         if (n := p.parse_optional_integer(allow_boolean=False)) is not None:
             return const(n)
         if (u := p.parse_optional_unresolved_operand()) is not None:
-            key = f"{u.span.text}#{u.index}"
-            if key not in self._numbers:
-                self._numbers[key] = len(self.unresolved)
-                self.unresolved.append(u)
-            return dim(self._numbers[key])
+            return dim(self._take(u))
         word = p.parse_identifier(" as an index expression")
         if word[:1] == "d" and word[1:].isdigit():
             return tile(int(word[1:]))
@@ -267,7 +281,7 @@ class ParsedAccess:
 def parse_access(parser: Parser, *, with_mask: bool = True, with_else: bool = True) -> ParsedAccess:
     """The counterpart of `print_access`; `with_else`: a mask comes with an else value."""
     source, index = parse_defined(parser), IndexParser(parser)
-    properties: dict[str, Attribute] = {"map": IndexMapAttr.get(index.list())}
+    properties: dict[str, Attribute] = {"map": index.subscripts()}
     otherwise = None
     if with_mask and parser.parse_optional_keyword("mask"):
         properties["mask"] = IndexMapAttr.get(index.list(parser.Delimiter.PAREN))

@@ -73,7 +73,7 @@ class Options:
         """The part of a model's cache key that these options are."""
         handed = f" schedules={self.schedules.key()}" if self.schedules else ""
         compilers = f" compilers={'+'.join(self.compilers)}" if self.compilers else ""
-        devices = "".join(f" {one.name}={self.on(one.name).key()}@{one.memory}" for one in self.devices)
+        devices = "".join(f" {one.name}={self.on(one.name).key()}@{one.memory}:{one.compiler}" for one in self.devices)
         parts = "" if self.parts else " whole-buffers"
         memory = f" memory={self.memory}"
         own = f"precision={self.precision} error={self.error_growth:g}{parts}{compilers}{memory}{handed}"
@@ -117,14 +117,15 @@ class Options:
 
     def settings(self) -> dict[str, str | int | float]:
         """The values of the words `$name` in the pipelines of the compiler (driver/pipeline/pipelines.py)."""
-        target = Target.parse(self.target)
+        target, owned = Target.parse(self.target), [one for one in self.devices if one.compiler]
         return {
             "target": target.name,
             "threads": self.threads,
             "precision": self.precision,
             "error-growth": self.error_growth,
-            "compilers": "+".join(self.compilers),
+            "compilers": "+".join(dict.fromkeys([*(one.compiler for one in owned), *self.compilers])),
             "devices": "+".join([HOST, *(one.name for one in self.devices)]),
+            "device-compilers": "+".join(f"{one.name}:{one.compiler}" for one in owned),
             "scopes": "+".join(f"{one.name}:{one.memory}" for one in self.devices),
             "parts": self.parts,
             "vector-bits": target.vector_bits,

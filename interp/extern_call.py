@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerType, MemRefType,
 from mlc.dialects import loop
 from mlc.dialects.external import Argument, Callee, SizeArgument
 from mlc.interp import values as V
-from mlc.interp.errors import InterpreterError
+from mlc.interp.errors import InterpreterError, NotInterpreted
 from mlc.support.errors import UserError
 from mlc.support.registered.functions import call_function, get_func
 
@@ -24,14 +24,14 @@ Call = Callable[[Sequence[Array], Sequence[Array], Sequence[int]], None]
 
 
 def caller(op: loop.ExternCallOp) -> Call:
-    """A function that does what the op does; InterpreterError if its callee is not known in this process."""
+    """A function that does what the op does; NotInterpreted if its callee is not known in this process."""
     callee = op.called
     dtypes = [V.dtype_of(cast("MemRefType[Any]", v.type).element_type) for v in op.buffers]
     if callee.convention == "registered":
         try:
             get_func(callee.name)
         except UserError as error:
-            raise InterpreterError(f"cannot interpret a call of '{callee.name}': {error.text}", op) from error
+            raise NotInterpreted(f"cannot interpret a call of '{callee.name}': {error.text}", op) from error
         return _in_own_types(call_of(callee), dtypes)
     function = _c_function(callee, op)
     arguments = callee.buffers(len(op.buffers))
@@ -90,7 +90,7 @@ def _c_function(callee: Callee, op: loop.ExternCallOp) -> Callable[..., int]:
         function.restype = ctypes.c_int if callee.status else None
         return function
     where = f"in {', '.join(callee.libraries)}" if callee.libraries else "in this process; name its libraries"
-    raise InterpreterError(f"cannot interpret a call of the C function '{callee.name}': it is not found {where}", op)
+    raise NotInterpreted(f"cannot interpret a call of the C function '{callee.name}': it is not found {where}", op)
 
 
 def _c_argument(argument: Argument, buffers: Sequence[Array], sizes: Sequence[int]) -> Any:

@@ -17,6 +17,7 @@ from mlc.dialects.graph import CallOp, ControlOp, FusedOp, GraphOp, ParamOp, Yie
 from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
 from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import Array, sizes_at
+from mlc.interp.errors import NotInterpreted
 from mlc.interp.graph_control import run_control
 from mlc.interp.observe import Observe
 from mlc.interp.sizes import at_sizes, solved, symbols_in
@@ -119,6 +120,8 @@ class Interpreter:
         if isinstance(op, ParamOp):
             return [self._param(op)]
         if isinstance(op, GraphOp):
+            if type(op).evaluate is GraphOp.evaluate:
+                raise NotInterpreted(f"expected class {type(op).__name__} of {op.name} to have a method 'evaluate'", op)
             return evaluate(op, operands, self.arithmetic)
         if isinstance(op, FusedOp):
             return self._run_block(op.body.block, operands)
@@ -131,7 +134,7 @@ class Interpreter:
             given = bound_symbols(op)
             own = dict(zip(given, sizes_at(given.values(), self.sizes), strict=True))
             return self.run(callee, operands, own or self.sizes or None)
-        raise ValueError(f"the graph interpreter has no meaning for {op.name}")
+        raise NotInterpreted(f"the graph interpreter has no meaning for {op.name}", op)
 
     def _param(self, op: ParamOp) -> Any:
         if self.weights is None:

@@ -20,7 +20,7 @@ from mlc.dialects.index import Index, Range, render
 from mlc.dialects.loop.private import private_buffers
 from mlc.dialects.scalar import predicate_of
 from mlc.interp import values as V
-from mlc.interp.errors import InterpreterError
+from mlc.interp.errors import NotInterpreted
 from mlc.interp.extern_call import caller
 from mlc.interp.loop_helpers import buffer_shape
 from mlc.support.arithmetic import Arithmetic
@@ -111,7 +111,7 @@ class PythonEmitter:
             return f"{self.constant(f, 'f')}({', '.join(args)})"
         if op.name.removeprefix("arith.") in V.CAST:
             return self.cast(op, op.name.removeprefix("arith."))
-        raise InterpreterError(f"cannot execute '{op.name}': it has no meaning in a loop.func", op)
+        raise NotInterpreted(f"cannot execute '{op.name}': it has no meaning in a loop.func", op)
 
     def cast(self, op: Operation, kind: str) -> str:
         t, x = op.results[0].type, self.name(op.operands[0])
@@ -357,7 +357,7 @@ def _compare(e: PythonEmitter, op: loop.CompareOp | arith.CmpfOp | arith.CmpiOp)
     a, b = op.operands
     compare = V.comparison(predicate, e.arithmetic)
     if compare is None:
-        raise InterpreterError(f"cannot execute '{op.name}' {predicate}", op)
+        raise NotInterpreted(f"cannot execute '{op.name}' {predicate}", op)
     return f"{e.constant(compare, 'f')}({e.name(a)}, {e.name(b)})"
 
 

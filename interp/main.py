@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from mlc.dialects import runtime
 from mlc.dialects.graph.ops.structure import dense_array
 from mlc.dialects.scalar import byte_size
-from mlc.interp.errors import InterpreterError
+from mlc.interp.errors import InterpreterError, NotInterpreted
 from mlc.interp.values import dtype_of
 
 Bytes = Any
@@ -132,7 +132,7 @@ class MainInterpreter:
         """Run an op on buffers, or control flow."""
         method = _METHODS.get(type(op))
         if method is None:
-            raise InterpreterError(f"the interpreter of @main on buffers has no meaning for {op.name}", op)
+            raise NotInterpreted(f"the interpreter of @main on buffers has no meaning for {op.name}", op)
         method(self, op)
 
     def view(self, op: memref.ViewOp) -> None:

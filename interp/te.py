@@ -24,7 +24,7 @@ from mlc.dialects.index import Index
 from mlc.dialects.scalar import CASTS, predicate_of
 from mlc.dialects.te_extern import ExternOp
 from mlc.interp import values as meaning
-from mlc.interp.errors import InterpreterError
+from mlc.interp.errors import InterpreterError, NotInterpreted
 from mlc.interp.extern import run_extern
 from mlc.interp.observe import Observe
 from mlc.support.arithmetic import OWN, Arithmetic
@@ -80,7 +80,7 @@ def _results(op: Operation, tensors: dict[SSAValue, Any], arithmetic: Arithmetic
         return run_extern(op, [tensors[v] for v in op.inputs], [tensors[s] for s in op.symbols], arithmetic)
     if isinstance(op, te.TableOp):
         return [_table(op, arithmetic)]
-    raise InterpreterError(f"the te interpreter has no meaning for {op.name}")
+    raise NotInterpreted(f"the te interpreter has no meaning for {op.name}")
 
 
 def _table(op: te.TableOp, arithmetic: Arithmetic) -> Array:
@@ -156,7 +156,7 @@ class _Stage:
     def _plain(self, op: Operation) -> Any:
         function = meaning.function(op.name, self.arithmetic)
         if function is None:
-            raise InterpreterError(f"the te interpreter has no meaning for {op.name}")
+            raise NotInterpreted(f"the te interpreter has no meaning for {op.name}")
         return function(*(self.values[v] for v in op.operands))
 
     def _finish(self, yielded: list[Any], extents: list[int]) -> list[Array]:
@@ -283,7 +283,7 @@ def _number(value: Attribute) -> int | float:
 def _compare(stage: _Stage, op: arith.CmpfOp | arith.CmpiOp) -> Any:
     compare = meaning.comparison(predicate_of(op), stage.arithmetic)
     if compare is None:
-        raise InterpreterError(f"the te interpreter has no meaning for {op}")
+        raise NotInterpreted(f"the te interpreter has no meaning for {op}")
     return compare(stage.values[op.lhs], stage.values[op.rhs])
 
 

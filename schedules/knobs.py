@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import DictionaryAttr
 
 from mlc.dialects.sched import KnobValue, knob_attribute, knob_text, knob_value
 from mlc.support.errors import UserError
+from mlc.support.records import ALGORITHM
 
 STRATEGY = "strategy"
 """The name of the strategy among the values given for a kernel."""
@@ -82,7 +83,7 @@ def values_of(attribute: DictionaryAttr) -> dict[str, KnobValue]:
 
 def expect_known(strategy: str, values: Iterable[str], known: Iterable[str]) -> None:
     """UserError where a value is given for a knob that the strategy does not have."""
-    unknown = sorted(set(values) - {STRATEGY} - set(known))
+    unknown = sorted(set(values) - {STRATEGY, ALGORITHM} - set(known))
     if unknown:
         raise UserError(f"strategy '{strategy}' has no knob '{unknown[0]}' for this kernel")
 

@@ -28,6 +28,7 @@ from mlc.schedules.externs import joined, parts_between_externs
 from mlc.schedules.knobs import STRATEGY, expect_known, given, values_of
 from mlc.schedules.registry import find_strategy, strategies
 from mlc.support.errors import UserError
+from mlc.support.records import ALGORITHM
 from mlc.support.registered.registrations import REGISTERED, note
 from mlc.targets.target import Target
 
@@ -130,7 +131,7 @@ def implementation_of(
         schedule = one.schedule(kernel, target, threads)
     if schedule is None:
         raise UserError(f"strategy '{name}' does not accept kernel '{kernel.name}'")
-    if set(values) - {STRATEGY} - set(knobs_of(schedule)):
+    if set(values) - {STRATEGY, ALGORITHM} - set(knobs_of(schedule)):
         default = one.schedule(kernel, target, threads)
         known = [*knobs_of(schedule), *(knobs_of(default) if default is not None else ())]
         expect_known(str(name), values, known)

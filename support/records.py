@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 GROUP = "mlc.records"
 """The entry points of packages of records: any name -> module:NAME, a Provider."""
 
+ALGORITHM = "algorithm"
+"""The name of the algorithm among the values of a record; a record of an algorithm alone has it for its strategy."""
+
 RecordKey: TypeAlias = tuple[str, str, int]
 """The hexadecimal sha256 of a kernel's te text, the target's description, the number of threads."""
 KnobValues: TypeAlias = Mapping[str, "int | str | tuple[int, ...]"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from mlc.support.errors import UserError
@@ -19,17 +19,22 @@ GLOBAL = "global"
 @dataclass(frozen=True)
 class Device:
     """
-    A device besides the host: `Device("x86-64-v2")`, `Device("x86-64-v2", memory="near")`.
+    A device besides the host: `Device("x86-64-v2")`, `Device("native", memory="sram", compiler="toy")`.
 
-    Values move for nothing between devices of the same memory, and are copied by a kernel between others.
+    Values move for nothing between devices of the same memory, and are copied by a kernel between others. With
+    `compiler`, the kernels of the device are those of a registered external compiler, and no others: the ops that its
+    patterns match are computed there.
     """
 
     target: str
     memory: str = GLOBAL
     name: str = ""
+    compiler: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", target_text(self.target))
+        if self.compiler and not str(self.compiler).isidentifier():
+            raise UserError(f"expected the compiler of a device to be an identifier, but got {self.compiler!r}")
         if not re.fullmatch(r"\w+", str(self.memory)):
             raise UserError(f"expected the memory of a device to be a word, but got {self.memory!r}")
 
@@ -38,7 +43,8 @@ def devices_of(given: object) -> tuple[Device, ...]:
     """
     The devices that `devices=` names: a mapping from names to targets, or to `Device`s.
 
-    Raises UserError for another value, for a name that is no word, for the host's name, and for a target of another
+    Raises UserError for another value, for a name that is no word, for the host's name, for two devices of one external
+    compiler, and for a target of another
     architecture than the host's has to be (when it is compiled for).
     """
     if given is None:
@@ -53,17 +59,23 @@ def devices_of(given: object) -> tuple[Device, ...]:
         if name == HOST:
             raise UserError(f"expected devices besides the host '{HOST}', whose target is target=, but got '{HOST}'")
         device = value if isinstance(value, Device) else Device(value)
-        found.append(Device(device.target, device.memory, name))
+        found.append(replace(device, name=name))
+    compilers = [one.compiler for one in found if one.compiler]
+    if len(set(compilers)) < len(compilers):
+        raise UserError(f"expected a compiler of its own for each device, but got {', '.join(compilers)}")
     return tuple(found)
 
 
 def parse_device(text: str) -> tuple[str, Device]:
-    """`NAME=TARGET` or `NAME=TARGET@MEMORY`, as a command line gives it."""
+    """`NAME=TARGET[@MEMORY][:COMPILER]`, as a command line gives it."""
     name, _, rest = text.partition("=")
+    rest, _, compiler = rest.partition(":")
     target, _, memory = rest.partition("@")
     if not name or not target:
-        raise UserError(f"expected a device like little=x86-64-v2 or near=x86-64-v2@sram, but got '{text}'")
-    return name, Device(target, memory or GLOBAL)
+        raise UserError(
+            f"expected a device like little=x86-64-v2, near=x86-64-v2@sram or npu=native@sram:toy, but got '{text}'"
+        )
+    return name, Device(target, memory or GLOBAL, compiler=compiler)
 
 
 def check_architecture(host: Target, others: Mapping[str, Target]) -> None:

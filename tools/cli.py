@@ -98,8 +98,9 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
         "--device",
         action="append",
         default=[],
-        metavar="NAME=TARGET[@MEMORY]",
-        help="a further device, on which graph.on_device places values, e.g. little=x86-64-v2; may be repeated",
+        metavar="NAME=TARGET[@MEMORY][:COMPILER]",
+        help="a further device, on which graph.on_device places values, e.g. little=x86-64-v2, or with a memory and an "
+        "external compiler of its own npu=native@sram:toy; may be repeated",
     )
     parser.add_argument(
         "--threads", type=int, default=None, metavar="N", help="number of threads (default: one for each CPU)"

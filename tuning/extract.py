@@ -23,6 +23,7 @@ from mlc.dialects.runtime import CallOp
 from mlc.driver.kernels.flops import flops_of
 from mlc.driver.kernels.kernel import kernel_passes
 from mlc.driver.memory_options import MemoryOptions
+from mlc.driver.models.bind_sizes import copied
 from mlc.driver.models.compilation import Compilation, device_of
 from mlc.driver.models.compile import load_model
 from mlc.driver.models.schedules import Schedules
@@ -42,9 +43,10 @@ from mlc.support.threads import thread_count
 from mlc.targets.description import describe
 from mlc.targets.device import HOST, devices_of
 from mlc.targets.target import Target, TargetLike, target_text
+from mlc.tuning.algorithms import forms_of, without_algorithms
 from mlc.tuning.operations import operations_of
 from mlc.tuning.space import Knob, Part, Space, Values
-from mlc.tuning.task import Task
+from mlc.tuning.task import Alternative, Task
 from mlc.tuning.templates.template import template_schedule
 
 if TYPE_CHECKING:
@@ -100,7 +102,8 @@ def extraction_of(
     """The tasks of a model, as `extract_tasks` gives them, and what is left out."""
     shapes, symbols = options.pop("shapes", None), options.pop("symbols", None)
     settings = options_of(target, threads, options)
-    compilation = Compilation(load_model(model, shapes, symbols), settings)
+    settings = replace(settings, records=without_algorithms(settings.records))
+    compilation = Compilation(copied(load_model(model, shapes, symbols)), settings)
     main, sources = compilation.plan()
     found: dict[tuple[str, str, int], Task] = {}
     left_out: Counter[str] = Counter()
@@ -127,7 +130,27 @@ def _task_or_reason(
         return OPEN_SIZES
     options = settings.on(device_of(source) or HOST)
     func = _te_kernel(source, options)
-    return EXTERN_STAGES if func is None else task_of_kernel(func, options, name, flops, calls, strategies)
+    if func is None:
+        return EXTERN_STAGES
+    task = task_of_kernel(func, options, name, flops, calls, strategies)
+    return with_algorithms(task, source, options, strategies) if isinstance(source, FuncOp) else task
+
+
+def with_algorithms(task: Task, source: FuncOp, options: Options, strategies: Sequence[str] | None) -> Task:
+    """The task of a kernel with a part for each strategy of each algorithm that it may have; the compiler's first."""
+    forms = forms_of(source, Target.parse(options.target), options.error_growth)
+    if forms is None:
+        return task
+    parts: list[Part] = []
+    found: list[Alternative] = []
+    for form in forms.forms:
+        func = _te_kernel(form.source, options)
+        assert func is not None
+        own = parts_of(func, Target.parse(options.target), options.threads, strategies)
+        named = [replace(part, algorithm=form.algorithm) for part in own]
+        parts = [*named, *parts] if form.algorithm == forms.chosen else [*parts, *named]
+        found.append(Alternative(form.algorithm, kernel_text(func), form.packed, form.error_growth))
+    return replace(task, space=Space(tuple(parts)), algorithms=tuple(found), question=forms.question)
 
 
 def task_of(
@@ -192,7 +215,7 @@ def candidate_module(task: Task, values: Values) -> ModuleOp:
     Raises UserError where the strategy, or the function of a template, refuses them.
     """
     task.space.index_of(values)
-    func = _parsed(task.kernel).clone()
+    func = _parsed(task.kernel_of(values)).clone()
     if isinstance(call := func.attributes.get(KERNEL_TEMPLATE), StringAttr):
         return template_schedule(task, call.data, values).module
     func.attributes[KERNEL_KNOBS] = values_attribute(values)

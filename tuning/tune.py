@@ -234,15 +234,15 @@ class _Session:
 
     def task_report(self, trail: Trail, checked: Checked | None) -> TaskReport:
         """What was found for a task."""
-        task, default, default_cost = trail.task, trail.task.space.default, inf
+        task, default_cost = trail.task, inf
         best, least, known = None, inf, 0
         for values, result in self.database.results(task):
             known += 1
-            default_cost = min(default_cost, result.cost) if dict(values) == default else default_cost
+            default_cost = min(default_cost, result.cost) if task.space.is_default(values) else default_cost
             if result.cost < least:
                 best, least = values, result.cost
         record = self.database.best(task)
-        kept = record.values if record is not None and dict(record.values) != default else None
+        kept = record.values if record is not None and not task.space.is_default(record.values) else None
         comparison = record.comparison if record is not None and kept is not None else None
         if comparison is None and checked is not None:
             comparison = checked.comparison

@@ -25,8 +25,9 @@ from xdsl.ir import SSAValue
 from mlc.codegen.c.emit import print_function
 from mlc.codegen.c.prelude import PRELUDE, SNAPPED_PRELUDE
 from mlc.codegen.c.printer import RACES, checked_ops
+from mlc.codegen.c.types import NoCForm
 from mlc.dialects import loop
-from mlc.interp.errors import InterpreterError
+from mlc.interp.errors import InterpreterError, NotInterpreted
 from mlc.interp.loop import bind, outputs_of
 from mlc.support.arithmetic import OWN, Arithmetic
 from mlc.support.errors import UserError
@@ -54,12 +55,17 @@ _COMPILED: dict[str, Kernel] = {}
 
 def has_compiler() -> bool:
     """Whether the system has a C compiler."""
-    return shutil.which(os.environ.get("CC", "cc").split()[0]) is not None
+    return shutil.which(_compiler()[0]) is not None
+
+
+def _compiler() -> list[str]:
+    """The command of the C compiler."""
+    return os.environ.get("CC", "cc").split()
 
 
 def compile_and_load(text: str, *, optimized: bool = False) -> dict[str, Kernel]:
     """The functions of a C text by name; each takes its arrays and symbols, and returns a status, 0 for success."""
-    compiler = os.environ.get("CC", "cc").split()
+    compiler = _compiler()
     if not has_compiler():
         raise UserError(f"expected a C compiler, but got no '{compiler[0]}'; set CC")
     with scratch_directory() as directory:
@@ -110,9 +116,12 @@ class CKernel:
     texts: dict[Arithmetic, str] = field(default_factory=dict)
 
     def text(self, arithmetic: Arithmetic) -> str:
-        """The kernel as C99 in an arithmetic; UserError where it has no wide form."""
+        """The kernel as C99 in an arithmetic; NotInterpreted where C has no form of it."""
         if arithmetic not in self.texts:
-            self.texts[arithmetic] = text_of(self.func, arithmetic)
+            try:
+                self.texts[arithmetic] = text_of(self.func, arithmetic)
+            except NoCForm as error:
+                raise NotInterpreted(error.text, self.func) from error
         return self.texts[arithmetic]
 
     @cached_property
@@ -125,7 +134,9 @@ class CKernel:
         return self.operations > OPTIMIZED_OPERATIONS * len(self.text(arithmetic))
 
     def run(self, arrays: Sequence[Any], arithmetic: Arithmetic) -> list[Any]:
-        """The outputs; InterpreterError for an access out of bounds, and for a race."""
+        """The outputs; InterpreterError for an access out of bounds, and for a race; NotInterpreted if C cannot run."""
+        if not has_compiler():
+            raise NotInterpreted(f"it is so large that it runs as C99, and there is no '{_compiler()[0]}'; set CC")
         text = self.text(arithmetic)
         if text not in _COMPILED:
             precompile([(self, arithmetic)])
@@ -152,7 +163,7 @@ def text_of(func: loop.FuncOp, arithmetic: Arithmetic = OWN) -> str:
     """A kernel as C99 in an arithmetic; UserError where it has no wide form."""
     form = widened(func, arithmetic) if arithmetic.wide else func
     if form is None:
-        raise UserError(f"expected @{func.sym_name.data} without bitcasts of floats, for it runs in f64")
+        raise NoCForm(f"expected @{func.sym_name.data} without bitcasts of floats, for it runs in f64")
     return print_function(form, checked=True, snapped=arithmetic.wide, races=not arithmetic.wide)
 
 

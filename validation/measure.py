@@ -43,6 +43,12 @@ ERROR_GROWTH = 4.0
 ERROR_FLOOR = 64.0
 """Errors below this many machine epsilons of the largest result are not compared: any order of summation has them."""
 
+NATIVE_FACTOR = 16.0
+"""Factor by which the error of machine code may exceed the measured error of its last interpreted form."""
+CAST_FACTOR = 4.0
+"""Machine code may move by this many times what all the roundings of casts inside its function move together."""
+SINGLE = float(np.finfo(np.float32).eps)
+
 
 @dataclass
 class Measured:
@@ -59,6 +65,8 @@ class Measured:
     constants: dict[object, object]
     error: list[float]
     """Largest |own - wide| of each output so far."""
+    excess: list[float]
+    """The part of it beyond one unit of each element's own type, which is the rounding of the result alone."""
     real: list[Array] | None = None
     """Without the rounding of casts; only where a pass needs it."""
 
@@ -90,12 +98,12 @@ class FunctionRunner:
         """The first measurement of a function."""
         own = self.run(arrays)
         if not self.executable.is_wide:
-            return Measured(arrays, None, own, self.large(arrays), [], self.executable.constants, [])
+            return Measured(arrays, None, own, self.large(arrays), [], self.executable.constants, [], [])
         wide = self.run(arrays, WIDE)
         draws = [self.nudged(arrays, seed) for seed in (1, 2)]
         moved = [_movement(w, [draw[k] for draw in draws]) for k, w in enumerate(wide)]
         real = self.real(arrays) if self.executable.epsilon > epsilon(np.dtype(np.float32)) else None
-        facts = moved, self.executable.constants, errors(own, wide), real
+        facts = moved, self.executable.constants, errors(own, wide), errors(own, wide, 1.0), real
         return Measured(arrays, wide, own, self.large(arrays), *facts)
 
     def large(self, arrays: Sequence[Array]) -> list[Array]:
@@ -138,13 +146,19 @@ def largest(values: Array) -> float:
     return float(np.max(held, where=np.isfinite(held), initial=0.0))
 
 
-def errors(own: Sequence[Array], wide: Sequence[Array]) -> list[float]:
-    """The largest |own - wide| of each output, over finite elements; 0 for integers."""
+def errors(own: Sequence[Array], wide: Sequence[Array], units: float = 0.0) -> list[float]:
+    """The largest |own - wide| of each output beyond so many units of the element; finite ones only, 0 for integers."""
+    return [
+        _beyond(a, b, units * epsilon(a.dtype)) if is_float_dtype(a.dtype) else 0.0
+        for a, b in zip(own, wide, strict=True)
+    ]
+
+
+def _beyond(a: Array, b: Array, relative: float) -> float:
+    """The largest finite |a - b| beyond a part of |b|."""
+    x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
     with np.errstate(all="ignore"):
-        return [
-            largest(np.asarray(a, np.float64) - b) if is_float_dtype(a.dtype) else 0.0
-            for a, b in zip(own, wide, strict=True)
-        ]
+        return largest(np.maximum(np.abs(x - y) - relative * np.abs(y), 0.0))
 
 
 # --- comparisons -------------------------------------------------------------------------------------------------
@@ -221,13 +235,34 @@ def compare_native(before: Measured, own: Sequence[Array], eps: float) -> Differ
             found = integer_difference(old, new, k, bool(eps))
         else:
             reference = old if before.wide is None else before.wide[k]
-            error = before.error[k] if before.error else 0.0
-            unit = max(eps, epsilon(new.dtype))
-            allowed = 16 * error + ERROR_FLOOR * unit * largest(reference)
-            found = difference(_clipped(reference, new), new, allowed, k)
+            found = difference(_clipped(reference, new), new, _native_bound(before, k, new.dtype, eps), k)
         if found is not None:
             return found
     return None
+
+
+def _native_bound(before: Measured, k: int, dtype: np.dtype[Any], eps: float) -> Array | float:
+    """
+    How far machine code may be from output `k`, where `eps` is the epsilon of the narrowest float type of its function.
+
+    Where casts to narrower floats round, an element may move by two units of its own type, and by what the casts
+    inside the function round, which was measured: a cast rounds to the other neighbour only where it rounds by half a
+    unit. The error of another order of summation is of the type in which the function sums: what is left of the
+    measured error.
+    """
+    reference = before.own[k] if before.wide is None else before.wide[k]
+    size, unit = largest(reference), epsilon(dtype)
+    if before.wide is None or before.real is None:
+        return NATIVE_FACTOR * (before.error[k] if before.error else 0.0) + ERROR_FLOOR * max(eps, unit) * size
+    casts = _beyond(before.real[k], before.wide[k], unit / 2)
+    sums = max(0.0, before.excess[k] - 2 * casts)
+    held = np.abs(np.asarray(reference, np.float64))
+    return (
+        NATIVE_FACTOR * sums
+        + CAST_FACTOR * casts
+        + ERROR_FLOOR * min(SINGLE, unit) * size
+        + 2 * unit * np.where(np.isfinite(held), held, 0.0)
+    )
 
 
 def _clipped(reference: Array, got: Array) -> Array:

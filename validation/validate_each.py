@@ -15,22 +15,27 @@ bounds are measured: see validation/measure.py. A pass class may declare
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
+from xdsl.traits import SymbolTable
 
-from mlc.dialects import loop
+from mlc.dialects import graph, loop
 from mlc.dialects.syntax.source import parse_module
+from mlc.dialects.syntax.source_nodes import symbol_name
 from mlc.interp.compare import Difference, difference, differences, epsilon
+from mlc.interp.errors import NotInterpreted
 from mlc.support.arithmetic import OWN, WIDE
 from mlc.support.display.progress import ProgressBar
 from mlc.support.dtypes import dtype_of
-from mlc.support.errors import warn
+from mlc.support.errors import UserError, warn
 from mlc.validation.execute import Facts, Module, RunnableFunction, Types
 from mlc.validation.informative import informative_inputs
 from mlc.validation.inputs import RandomWeights, Recorded, fitted
@@ -107,6 +112,10 @@ def _same_bits(a: Types, b: Types) -> bool:
     return all(m == n or (m.kind in "iu" and n.kind in "iu" and m.itemsize == n.itemsize) for m, n in pairs)
 
 
+def _types(arrays: Sequence[Any]) -> list[tuple[tuple[int, ...], Any]]:
+    return [(np.asarray(a).shape, np.asarray(a).dtype) for a in arrays]
+
+
 def _viewed(arrays: Sequence[Any], types: Types) -> list[Any]:
     """Arrays whose integers have the signs of these types."""
     pairs = zip(arrays, (dtype_of(name) for _, name in types), strict=True)
@@ -130,6 +139,8 @@ class ValidateInstrument:
     """What could not be validated, a sentence each."""
     bar: ProgressBar = field(default_factory=ProgressBar, repr=False)
     """Shows which pass is being validated."""
+    _refused: dict[str, str] = field(default_factory=dict)
+    """The text of each function whose interpreter refuses it."""
     _recorded: dict[str, Recorded] = field(default_factory=dict)
     _sizes: dict[str, dict[str, int]] = field(default_factory=dict)
     _module: ModuleOp | None = None
@@ -140,6 +151,7 @@ class ValidateInstrument:
         if self._module is not module:
             self._module = module
             self.known.clear()
+            self._refused.clear()
             self._recorded.clear()
             self._sizes.clear()
             self._visit(module, None)
@@ -166,10 +178,12 @@ class ValidateInstrument:
             self._sizes.setdefault(name, one.sizes)
         functions = Module(module, self._known(), self._weights(module), self._record, self._sizes)
         waiting: list[tuple[RunnableFunction, str]] = []
+        seen: set[str] = set()
         for executable in functions.executables():
+            seen.add(executable.name.partition(" #")[0])
             text = functions.text if executable.calls else str(executable.op)
             old = self.known.get(executable.name)
-            if old is not None and old.text == text:
+            if text in (old.text if old is not None else None, self._refused.get(executable.name)):
                 continue
             if executable.level == "graph":
                 self._show(module_pass, executable, 0, None)
@@ -180,7 +194,19 @@ class ValidateInstrument:
         for k, (executable, text) in enumerate(waiting):
             self._show(module_pass, executable, k, len(waiting))
             self._check(executable, text, module_pass)
+        for executable in (known.last for name, known in self.known.items() if name.partition(" #")[0] not in seen):
+            self._note_lost(executable, module, module_pass)
         self.bar.close()
+
+    def _note_lost(self, last: RunnableFunction, module: ModuleOp, module_pass: ModulePass | None) -> None:
+        """Note a function that no interpreter takes any longer; a caller of lowered kernels is run with the program."""
+        name = last.name.partition(" #")[0]
+        found = next((op for op in module.body.block.ops if symbol_name(op) == name), None)
+        if found is None or not found.regions[0].blocks or module_pass is None:
+            return
+        calls = (op.callee for op in found.walk() if isinstance(op, graph.CallOp))
+        if all(isinstance(SymbolTable.lookup_symbol(found, callee), FuncOp) for callee in calls):
+            self.note(f"@{last.name} after '{module_pass.name}': no interpreter runs its form, {found.name}")
 
     def _show(self, module_pass: ModulePass | None, executable: RunnableFunction, done: int, total: int | None) -> None:
         after = f"after {module_pass.name}" if module_pass is not None else "before the first pass"
@@ -193,7 +219,8 @@ class ValidateInstrument:
         large = [(e.as_c, e.is_wide) for e in executables if e.as_c is not None]
         forms = [(func, form) for func, wide in large for form in ((OWN, WIDE) if wide else (OWN,))]
         if forms:
-            c_run.precompile(forms)
+            with suppress(UserError, NotInterpreted):  # said of the kernel that has no C form, when it is run
+                c_run.precompile(forms)
 
     def _check(self, executable: RunnableFunction, text: str, module_pass: ModulePass | None) -> None:
         """The first run of a function, or its comparison with the form before the pass."""
@@ -203,10 +230,7 @@ class ValidateInstrument:
             if old is not None and old.inputs + old.outputs != executable.inputs + executable.outputs:
                 old = self.known[executable.name] = old.with_signs_of(executable)
             if old is None or (old.inputs, old.outputs) != (executable.inputs, executable.outputs):
-                if old is not None and module_pass is not None:
-                    about = f"@{executable.name} ({executable.level})"
-                    self.note(f"{about} after '{module_pass.name}', which changed the types of its operands or results")
-                self._run_first(runner, text)
+                self._run_first(runner, text, module_pass)
             else:
                 assert module_pass is not None
                 draws = [old.measured, *old.others]
@@ -215,8 +239,18 @@ class ValidateInstrument:
                 old.measured, old.others = found[0], found[1:]
                 old.text, old.last = text, executable
                 self.compared += 1
+        except NotInterpreted as error:
+            self._refuse(executable, text, error)
         finally:
             self.ran += runner.ran
+
+    def _refuse(self, executable: RunnableFunction, text: str, error: Exception) -> None:
+        """Tell, once for each function, that its interpreter refuses it."""
+        name = executable.name
+        if name not in self._refused:
+            self.note(f"@{name} ({executable.level}), whose interpreter says: {error}")
+            warn(executable.op, f"is not validated, for its interpreter says: {error}")
+        self._refused[name] = text
 
     def _restored(self, old: Baseline) -> FunctionRunner | None:
         """The form of a function before the pass, read from its text."""
@@ -243,7 +277,9 @@ class ValidateInstrument:
         return {n: v if isinstance(v, Recorded) else Recorded(list(v)) for n, v in self.inputs.items()}
 
     def _record(self, name: str, arrays: Sequence[Any], sizes: dict[str, int]) -> None:
-        if name not in self._recorded:
+        held = self._recorded.get(name)
+        # at the same sizes, arrays of other types are those of a function whose types a pass changed
+        if held is None or (held.sizes == sizes and _types(held.arrays) != _types(arrays)):
             self._recorded[name] = Recorded([np.asarray(a) for a in arrays], sizes)
             self._sizes[name] = sizes
 
@@ -257,9 +293,13 @@ class ValidateInstrument:
             self._drawn = RandomWeights(module, self.seed)
         return self._drawn
 
-    def _run_first(self, runner: FunctionRunner, text: str) -> None:
-        """The first run of a function."""
+    def _run_first(self, runner: FunctionRunner, text: str, module_pass: ModulePass | None) -> None:
+        """The first run of a function, or of one whose types a pass changed; ResultChanged if it no longer runs."""
         executable = runner.executable
+        is_known = executable.name in self.known
+        if is_known and module_pass is not None:
+            about = f"@{executable.name} ({executable.level}) after '{module_pass.name}'"
+            self.note(f"{about}, which changed the types of its operands or results")
         given = self._given().get(executable.name)
         if given is None or not given.arrays:
             given = self._recorded.get(executable.name, Recorded([]))
@@ -270,10 +310,15 @@ class ValidateInstrument:
                 draws, silent = informative_inputs(executable, self.seed)
                 self._note_silent(executable, silent)
             measured, *others = map(runner.measure, draws)
+        except NotInterpreted:
+            raise
         except Exception as error:
-            self.unsure.append(f"@{executable.name} ({executable.level}), whose interpreter says: {error}")
-            warn(executable.op, f"is not validated, for its interpreter says: {error}")
-            return
+            # a new function is made of those of before the pass, which ran unless one was refused
+            if module_pass is None or (self._refused and not is_known):
+                self._refuse(executable, text, error)
+                return
+            types = ", whose operands or results have other types now" if is_known else ""
+            raise ResultChanged(module_pass, executable, f"it no longer runs{types}: {error}", None) from error
         facts = executable, others, executable.sizes, executable.symbols
         self.known[executable.name] = Baseline(executable.inputs, executable.outputs, text, measured, *facts)
 
@@ -302,13 +347,15 @@ class _Comparison:
         try:
             own, large = self.runner.run(arrays), self.runner.large(arrays)
             wide = self.runner.run(arrays, WIDE) if executable.is_wide else None
+        except NotInterpreted:
+            raise
         except Exception as error:
             raise self.changed(f"it no longer runs: {error}") from error
         if bool(getattr(self.module_pass, "exact", False)):
             self.fail(differences(before.own, own))
         if wide is None or before.wide is None:
             self.fail(compare_native(before, own, executable.epsilon))
-            return Measured(arrays, before.wide, own, large, before.moved, before.constants, before.error)
+            return replace(before, own=own, large=large)
         budget = float(getattr(self.module_pass, "error_budget", 0.0))
         if budget:
             self.precision(wide, budget)
@@ -316,10 +363,11 @@ class _Comparison:
         self.meaning(before.wide, wide)
         growth = float(getattr(self.module_pass, "error_growth", ERROR_GROWTH))
         self.stability(own, large, wide, growth)
-        found = zip(before.error, errors(own, wide), strict=True)
+        found = zip(before.error + before.excess, errors(own, wide) + errors(own, wide, 1.0), strict=True)
         error = [min(a, b) if growth <= ERROR_GROWTH else b for a, b in found]
+        halves = error[: len(own)], error[len(own) :]
         real = self.runner.real(arrays) if executable.epsilon > epsilon(np.dtype(np.float32)) else None
-        return Measured(arrays, wide, own, large, before.moved, executable.constants, error, real)
+        return Measured(arrays, wide, own, large, before.moved, executable.constants, *halves, real)
 
     def plan(self, func: Operation) -> None:
         """Buffers of a loop function, which its interpreter keeps apart, do not share memory while both are in use."""

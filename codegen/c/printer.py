@@ -16,7 +16,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from mlc.codegen.c import prelude as C
 from mlc.codegen.c.lanes import LaneLoops, declaration, element_of_array
-from mlc.codegen.c.types import element_bytes, fill, rounded, storage_type
+from mlc.codegen.c.types import NoCForm, element_bytes, fill, rounded, storage_type
 from mlc.dialects import loop
 from mlc.dialects.index import Index, IndexMapAttr, render
 from mlc.support.errors import UserError
@@ -164,7 +164,7 @@ class CPrinter:
             self.statements[loop.CastOp](self, op)
             return
         if template is None:
-            raise UserError(f"expected operations of a loop.func, but got '{op.name}', which has no C99 form")
+            raise NoCForm(f"expected operations of a loop.func, but got '{op.name}', which has no C99 form")
         self.define(op.results[0], fill(template, op.operands[0].type, op.results[0].type, *operands))
 
     def comparison(self, predicate: str) -> str:

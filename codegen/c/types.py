@@ -23,6 +23,10 @@ NARROW: dict[type[Attribute], str] = {BFloat16Type: "bf16", Float16Type: "f16"}
 _FLOATS: dict[type[Attribute], str] = {Float32Type: "float", Float64Type: "double"}
 
 
+class NoCForm(UserError):
+    """A kernel has an operation or an element type that C99 has no form of."""
+
+
 def storage_type(element: Attribute) -> str:
     """The C type of an element in memory."""
     return "uint16_t" if type(element) in NARROW else value_type(element)
@@ -41,7 +45,7 @@ def value_type(element: Attribute) -> str:
         return "float"
     if type(element) in _FLOATS:
         return _FLOATS[type(element)]
-    raise UserError(f"expected elements that C99 has a type for, but got {element}")
+    raise NoCForm(f"expected elements that C99 has a type for, but got {element}")
 
 
 def element_bytes(element: Attribute) -> int:

@@ -19,7 +19,7 @@ from xdsl.ir import Operation
 from mlc.codegen.c import prelude as C
 from mlc.codegen.c.access import index_text
 from mlc.codegen.c.printer import CPrinter
-from mlc.codegen.c.types import NARROW, fill, literal, rounded, value_type
+from mlc.codegen.c.types import NARROW, NoCForm, fill, literal, rounded, value_type
 from mlc.dialects import loop
 from mlc.dialects.constants import numbers
 from mlc.dialects.scalar import predicate_of
@@ -128,7 +128,7 @@ def _cast(p: CPrinter, op: Operation) -> None:
         p.define(result, fill(casts[kind], source.type, result.type, p.at(source)))
         return
     if {type(loop.element_of(v.type)) for v in (source, result)} & set(NARROW):
-        raise UserError(
+        raise NoCForm(
             f"expected a bitcast of 32 or 64 bits or between integers, but got {source.type} to {result.type}"
         )
     p.lanes(loop.shape_of(result.type), f"memcpy(&{p.at(result)}, &{p.at(source)}, sizeof {p.at(result)});")

@@ -110,6 +110,10 @@ class OpAttr(ABC, Generic[T, A]):
     def parse(self, parser: Parser) -> T:
         """Parse the value after `name =`."""
 
+    def attribute_of_text(self, text: str) -> Attribute | None:
+        """The attribute of a decimal number or a list of them, as `parse` makes it; None where that must be parsed."""
+        return None
+
     def text(self, value: T) -> str:
         """The value as `parse` reads it."""
         return str(value)
@@ -135,6 +139,9 @@ class Int(OpAttr[int, "IntegerAttr[Any]"]):
 
     def parse(self, parser: Parser) -> int:
         return parser.parse_integer(allow_boolean=False)
+
+    def attribute_of_text(self, text: str) -> Attribute | None:
+        return None if "." in text or "[" in text else self.encode(int(text))
 
 
 class Bool(OpAttr[bool, "IntegerAttr[Any]"]):
@@ -177,6 +184,9 @@ class Float(OpAttr[float, "FloatAttr[Any]"]):
         if (word := parser.parse_optional_keyword_in(("inf", "nan"))) is not None:
             return sign * float(word)
         return sign * float(parser.parse_number())
+
+    def attribute_of_text(self, text: str) -> Attribute | None:
+        return None if "[" in text else self.encode(float(text))
 
     def text(self, value: float) -> str:
         digits = repr(float(value))
@@ -225,6 +235,9 @@ class Ints(OpAttr[tuple[int, ...], "DenseArrayBase[Any]"]):
             parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False)
         )
         return tuple(items)
+
+    def attribute_of_text(self, text: str) -> Attribute | None:
+        return self.encode([*map(int, text[1:-1].split(","))]) if text[0] == "[" else None
 
     def text(self, value: Sequence[int]) -> str:
         return "[" + ", ".join(map(str, value)) + "]"

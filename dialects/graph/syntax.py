@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.syntax.source import SourceParser
+from mlc.dialects.syntax.token_parser import VALUE
 
 if TYPE_CHECKING:
     from xdsl.parser import Parser
@@ -87,7 +88,8 @@ def parse_attributes(cls: type[GraphOp], parser: Parser, properties: dict[str, A
         seen.add(name)
         if (d := cls.declared.get(name)) is not None:
             parser.parse_punctuation("=", f" after attribute '{name}'")
-            properties[name] = d.encode(d.parse(parser))
+            found = parser.hole(VALUE) if isinstance(parser, SourceParser) and parser.holes else None
+            properties[name] = d.encode(d.parse(parser)) if found is None else found
         else:
             given = parser.parse_optional_punctuation("=") is not None
             attributes[name] = parser.parse_attribute() if given else UnitAttr()

@@ -65,17 +65,32 @@ def _refuse(value: object) -> NoReturn:
     raise ContextRead
 
 
-class _OpenData(_Outside):
-    """Stands for the elements of a dense attribute: what is made without reading them holds for all elements."""
+class OpenData(_Outside):
+    """Stands for the content of an attribute: what is made without reading it holds for all contents."""
 
     def __init__(self, number: int) -> None:
         object.__setattr__(self, "_number", number)
 
 
+class OpenValue(Attribute):
+    """Stands for an attribute that is not even known by its class; what is made without reading it holds for all."""
+
+    name = "mlc.open"
+
+    def __getattribute__(self, name: str) -> Any:
+        raise ContextRead(name)
+
+    def __eq__(self, other: object) -> bool:
+        raise ContextRead("==")
+
+    def __hash__(self) -> int:
+        raise ContextRead("hash")
+
+
 def open_dense(type: Attribute, number: int) -> DenseIntOrFPElementsAttr:
     """A dense attribute of which only the type may be read; `number` tells it from others in the same op."""
     made: DenseIntOrFPElementsAttr = DenseIntOrFPElementsAttr.__new__(DenseIntOrFPElementsAttr)
-    vars(made).update(type=type, data=_OpenData(number))
+    vars(made).update(type=type, data=OpenData(number))
     return made
 
 
@@ -84,7 +99,7 @@ def open_number(attribute: Attribute) -> int | None:
     if not isinstance(attribute, DenseIntOrFPElementsAttr):
         return None
     data = vars(attribute)["data"]
-    return object.__getattribute__(data, "_number") if type(data) is _OpenData else None
+    return object.__getattribute__(data, "_number") if type(data) is OpenData else None
 
 
 def _open(properties: dict[str, Attribute], first: int) -> dict[str, Attribute]:

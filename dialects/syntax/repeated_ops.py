@@ -25,6 +25,7 @@ from xdsl.parser import Parser
 
 from mlc.dialects.syntax.dense import DENSE, dense_attribute
 from mlc.dialects.syntax.lexer import VALUE_NAME
+from mlc.dialects.syntax.open_ops import OpenOps, OpenSight
 from mlc.dialects.syntax.probe import ContextRead, open_number, probe_value, types_key
 
 if TYPE_CHECKING:
@@ -119,8 +120,9 @@ class RepeatedOps:
         self._parser = parser
         self._text = parser.lexer.input.content
         self._patterns: dict[_Key, _Pattern] = {}
+        self._open = OpenOps(parser)
 
-    def find(self, start: int) -> Operation | Line | None:
+    def find(self, start: int) -> Operation | Line | OpenSight | None:
         """The op of the line at `start`, parsed to its end; a line to learn from; or None."""
         match = _LINE.match(self._text, start)
         if match is None:
@@ -132,6 +134,12 @@ class RepeatedOps:
             text = DENSE.sub("dense<>", text)
         if len(text) > _LONGEST or text.endswith("{") or not _is_plain(text):
             return None
+        if not literals:
+            found = self._open.find(text, after, start, match.start(2))
+            if not isinstance(found, bool):
+                return found
+            if found:
+                return None
         pieces = _NAME.split(text)
         names = pieces[1::2]
         key = ("\n".join(pieces[::2]), after, len(literals), *self._parser.dialects_around)
@@ -169,8 +177,11 @@ class RepeatedOps:
         head = text.partition("=")[0] if text.startswith("\n") else ""
         self._patterns[key] = _Pattern(head.count("\n"))
 
-    def learn(self, line: Line, op: Operation) -> None:
+    def learn(self, line: Line | OpenSight, op: Operation) -> None:
         """Make a recipe from a line that has just been parsed to `op`, if the probes allow it."""
+        if isinstance(line, OpenSight):
+            self._open.learn(line, op)
+            return
         recipe = None
         if op.regions:
             line.pattern.results = -1  # its text does not end with the line
@@ -185,7 +196,7 @@ class RepeatedOps:
         """The recipe if the text gives `op` for all values of these types."""
         known = {name: (probe_value(value),) for name, value in zip(line.names, line.values, strict=True)}
         numbers: dict[SSAValue, int] = {value: line.names.index(name) for name, (value,) in known.items()}
-        parser = self._parser.probe(line.start, known, opens=bool(line.literals))
+        parser = self._parser.probe(line.start, known, {}, opens=bool(line.literals))
         made = Parser.parse_operation(parser)
         if parser.pos != line.end or parser.dialect_resources or not made.__dict__.keys() <= _FIELDS:
             return None

@@ -1,5 +1,7 @@
 """Parses IR text with limits on its size, the source location of every operation, and diagnostics for bad input."""
 
+from __future__ import annotations
+
 import math
 import re
 import sys
@@ -35,7 +37,7 @@ from mlc.dialects.syntax.parse_messages import reworded, shape_size, token_text
 from mlc.dialects.syntax.probe import open_dense
 from mlc.dialects.syntax.repeated_functions import RepeatedFunctions
 from mlc.dialects.syntax.repeated_ops import RepeatedOps
-from mlc.dialects.syntax.token_parser import TokenParser, ValueNames
+from mlc.dialects.syntax.token_parser import Hole, TokenParser, ValueNames
 from mlc.support.collector import uncollected
 from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_op, place_of_parse_error
 from mlc.support.errors import UserError, diagnostic_text
@@ -120,6 +122,7 @@ class SourceParser(TokenParser):
         self._depth = 0
         self._count = 0
         self._types = {}
+        self.shaped = {}
         self._columns: dict[int, IntAttr] = {}
         self._checked: dict[int, Attribute] = {}
         self._start(ctx, SourceLexer(source))
@@ -136,6 +139,7 @@ class SourceParser(TokenParser):
         self.forward_block_references = defaultdict(list)
         self.forward_ssa_references = {}
         self._opened: int | None = None
+        self.holes = {}
 
     def line(self, pos: int) -> int:
         """The line of a position in the text, from 1."""
@@ -253,17 +257,25 @@ class SourceParser(TokenParser):
         self.skip(end, 1)
         return op
 
-    def probe(self, start: int, values: dict[str, tuple[SSAValue, ...]], *, opens: bool) -> Parser:
-        """A parser of the text from `start` on with only these values; `opens`: dense attributes are left open."""
+    def probe(
+        self, start: int, values: dict[str, tuple[SSAValue, ...]], holes: dict[int, Hole], *, opens: bool = False
+    ) -> SourceParser:
+        """
+        A parser of the text from `start` on with only these values.
+
+        `holes`, by their positions, stand for parts of the text; `opens`: dense attributes are left open.
+        """
         parser = SourceParser.__new__(SourceParser)
         lexer = SourceLexer(self.lexer.input)
         lexer.pos = start
-        parser._undeclared, parser._types = {}, self._types
+        parser._undeclared, parser._types, parser.shaped = {}, self._types, self.shaped
         parser._start(self.ctx, lexer, [*self.dialects_around])
         parser.attribute_aliases = self.attribute_aliases
         parser.ssa_values = values
         parser._opened = 0 if opens else None
+        parser.holes = holes
         return parser
+
 
     def _check_size(self, type_: Attribute, pos: int) -> None:
         """Reject types of too many dimensions, and tensors whose static sizes have too many elements."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
 
-from xdsl.dialects.builtin import UnitAttr
+from xdsl.dialects.builtin import ShapedType, UnitAttr
 from xdsl.ir import Attribute, Region, SSAValue, TypeAttribute
-from xdsl.parser import Parser
+from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRToken, MLIRTokenKind, PunctuationSpelling
 
 from mlc.dialects.syntax.lexer import VALUE_NAME, SourceToken, make_span
 
 T = TypeVar("T")
+
+TYPE, VALUE, ATTRIBUTE, MAP = range(4)
+"""The kinds of holes: a type, the value of an attribute as its op reads it, an attribute, index expressions."""
 
 _BARE, _EXCLAMATION = MLIRTokenKind.BARE_IDENT, MLIRTokenKind.EXCLAMATION_IDENT
 # A type with its parameters, and the token after it, on which its end may depend. Brackets nest once, and nothing that
@@ -27,6 +30,7 @@ _NUMBER = (MLIRTokenKind.INTEGER_LIT, MLIRTokenKind.FLOAT_LIT, MLIRTokenKind.MIN
 _NUMBER_TEXT = r"-?[0-9]+(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?)?"
 _NUMBERS = re.compile(rf"\[\s*{_NUMBER_TEXT}(?:\s*,\s*{_NUMBER_TEXT})*\s*\]", re.ASCII)
 _LITERAL = re.compile(_NUMBER_TEXT)
+_VALUE = re.compile(VALUE_NAME)
 _REMEMBERED = 1 << 14
 
 
@@ -43,10 +47,33 @@ class ValueNames(dict[str, tuple[SSAValue, ...]]):
         return self
 
 
+class Hole(NamedTuple):
+    """An attribute that stands for a part of the text, while it is found out what an op makes of this part."""
+
+    kind: int
+    end: int
+    attribute: Attribute
+
+
 class TokenParser(Parser):
     """A parser that remembers the types that it has parsed, by their text."""
 
     _types: dict[tuple[str, str, str], Any]
+    shaped: dict[str, Attribute]
+    """The types with a shape, by their text: one object for each."""
+    holes: dict[int, Hole]
+    """By their positions; each can be taken once."""
+
+    def hole(self, kind: int) -> Attribute | None:
+        """The attribute of a hole of this kind at the current token; the parser goes on behind it."""
+        found = self.holes.get(self.pos)
+        if found is None or found.kind != kind:
+            return None
+        del self.holes[self.pos]
+        state = self._parser_state
+        state.lexer.pos = found.end
+        state.current_token = state.lexer.lex()
+        return found.attribute
 
     @property
     def pos(self) -> int:
@@ -78,6 +105,12 @@ class TokenParser(Parser):
             state.lexer.pos = match.end()
             state.current_token = state.lexer.lex()
         return match
+
+    def operands_between(self, start: int, end: int) -> Sequence[UnresolvedOperand]:
+        """The operands that the text between two positions names, in order."""
+        source = self._parser_state.lexer.input
+        names = _VALUE.finditer(source.content, start, end)
+        return [UnresolvedOperand(make_span(Span, *name.span(), source), 0) for name in names]
 
     def argument(self, match: re.Match[str], type: Attribute) -> Parser.Argument:
         """The block argument whose name is the first group of a match in the text."""
@@ -163,7 +196,14 @@ class TokenParser(Parser):
             values.popitem()
         return region
 
+    def parse_optional_attribute(self) -> Attribute | None:
+        if self.holes and (value := self.hole(ATTRIBUTE)) is not None:
+            return value
+        return super().parse_optional_attribute()
+
     def parse_optional_type(self) -> TypeAttribute | None:
+        if self.holes and (type_ := self.hole(TYPE)) is not None:
+            return cast("TypeAttribute", type_)
         if self._parser_state.current_token.kind not in (_BARE, _EXCLAMATION):
             return super().parse_optional_type()
         return self._remember("type", super().parse_optional_type)
@@ -189,5 +229,8 @@ class TokenParser(Parser):
         if result is not None and end <= self.pos and not content[end : self.pos].strip(" \t\r\n"):
             if len(self._types) >= _REMEMBERED:
                 self._types.clear()
+            if isinstance(result, ShapedType):
+                known = self.shaped.setdefault(match[1], result)
+                result = known if known == result else result
             self._types[key] = result
         return result

@@ -164,12 +164,13 @@ class Compilation:
 
     def placement(self) -> dict[str, Any]:
         """The devices of the program, the host first, for model.json; nothing where there is one."""
-        memories = {one.name: one.memory for one in self.options.devices}
-        rows = [
-            {"name": name, "target": str(target), "memory": memories.get(name, GLOBAL)}
-            for name, target in self.devices.items()
-        ]
-        return {"devices": rows} if memories else {}
+        if not self.options.devices:
+            return {}
+        rows = [{"name": HOST, "target": str(self.target), "memory": GLOBAL}]
+        for one in self.options.devices:
+            compiler = {"compiler": one.compiler} if one.compiler else {}
+            rows.append({"name": one.name, "target": str(self.devices[one.name]), "memory": one.memory, **compiler})
+        return {"devices": rows}
 
     def schedule_texts(self) -> dict[str, str]:
         """The text of each kernel's te.func and sched.schedule; nothing below is compiled."""
@@ -275,7 +276,9 @@ class Compilation:
 
     def external(self, function: FuncOp) -> KernelCode:
         """The code of a kernel that an external compiler makes, in this process."""
-        code = compile_external(function, self.model.weights, self.target)
+        device = device_of(function)
+        target = self.devices.get(device or HOST, self.target)
+        code = compile_external(function, self.model.weights, target)
         self.extra |= code.objects
         if self.options.validate:
             check_external(code, function, self.ctx, self.recorded, self.options)
@@ -380,7 +383,7 @@ class Compilation:
         return {*self.asked, *(key for code in self.kernels.values() for key in code.asked)}
 
     def records(self) -> list[dict[str, Any]]:
-        """Each question to the records: kernel (none for a layout), key, the values that answered, or why none did."""
+        """Each question to the records: kernel (none of graph passes), key, values that answered, or why none did."""
         rows: list[tuple[str, list[Any]]] = [
             ("", [*key, None if values is None else json_values(values)]) for key, values in self.asked.items()
         ]

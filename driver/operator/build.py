@@ -134,7 +134,7 @@ def operator_passes(kernel: Kernel, schedule: sched.ScheduleOp | None, options: 
     """The passes of one operator down to llvm; where it has a schedule, those that would choose one are left out."""
     passes = kernel_passes(options, "loop" if isinstance(kernel, loop.FuncOp) else "te")
     if schedule is not None:
-        skipped = {"te-factor-reductions", "te-inline", "te-clip-bands", "te-add-schedule"}
+        skipped = {"te-factor-reductions", "te-inline", "te-clip-bands", "te-pad-queries", "te-add-schedule"}
         passes = [one for one in passes if one.name not in skipped]
     if schedule is not None and isinstance(kernel, loop.FuncOp):
         others = [one for one in passes if one.name != "loop-apply-schedule"]

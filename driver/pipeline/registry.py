@@ -70,6 +70,7 @@ PASSES: dict[str, str] = {
     "te-factor-reductions": "mlc.passes.te.factor_reductions:FactorReductionsPass",
     "te-inline": "mlc.passes.te.inline:InlineStagesPass",
     "te-clip-bands": "mlc.passes.te.clip_bands:ClipBandsPass",
+    "te-pad-queries": "mlc.passes.te.pad_queries:PadQueriesPass",
     "te-read-schedules": "mlc.passes.te.read_schedules:ReadSchedulesPass",
     "te-read-records": "mlc.schedules.read_records:ReadRecordsPass",
     "te-add-schedule": "mlc.schedules.strategy:AddSchedulePass",

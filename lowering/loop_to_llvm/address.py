@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from xdsl.dialects import llvm
@@ -146,7 +147,11 @@ class Addresses:
         depth = max((self.variables[d][1].depth for d in expr_dims if d >= 0), default=0)
         return self.levels[min(depth, len(self.levels) - 1)]
 
-    def _at(self, level: LoopLevel):
+    def outside_loops(self) -> AbstractContextManager[None]:
+        """Further ops go to the function's level, where all loops see their results."""
+        return self._at(self.levels[0])
+
+    def _at(self, level: LoopLevel) -> _Insertion:
         return _Insertion(self.b, level, at_end=level is self.levels[-1])
 
     def value(self, expr: Index) -> SSAValue:

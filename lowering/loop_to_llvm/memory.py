@@ -108,14 +108,19 @@ def factors(alloc: loop.AllocOp, symbols: Sequence[SSAValue]) -> list[Index]:
 
 
 def place_static(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
-    """The pointer to a buffer of static sizes; the iterations of an unrolled loop share one place."""
+    """
+    The pointer to a buffer of static sizes; the iterations of an unrolled loop share one place.
+
+    It is computed at the function's entry, where the parts of an access that no loop changes are added to it.
+    """
     v = alloc.result
     offset = f.kernel.places[v]
     if is_local(alloc):
         f.local[v] = offset
-        return f.b.gep(f.scratch(), offset, i8)
-    assert f.workspace is not None
-    return f.b.gep(f.workspace, offset, i8)
+    base = f.scratch() if is_local(alloc) else f.workspace
+    assert base is not None
+    with f.addresses.outside_loops():
+        return f.b.gep(base, offset, i8)
 
 
 def in_scratch(alloc: loop.AllocOp) -> bool:

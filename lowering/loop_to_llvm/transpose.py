@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from xdsl.ir import SSAValue
 
-from mlc.dialects.index import Index, const, dim
+from mlc.dialects.index import Index, Product, const, dim, term_dims
 from mlc.lowering.loop_to_llvm.accesses import Accesses, LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, positions
@@ -16,7 +16,7 @@ def contiguous_axis(a: LoweredAccess, shape: Sequence[int]) -> int | None:
     """The axis other than the lanes along which a tile is contiguous, and no mask turns; None if there is none."""
     if a.shift is not None or a.rank < 2 or len(shape) != a.rank:
         return None
-    if not _moves_by(a.offset, -a.rank, lambda step: step not in (0, 1)):
+    if not _moves_by(a.offset, -a.rank, lambda step: step not in (0, 1)) and not _moves_by_size(a.offset, -a.rank):
         return None
     found = [k for k in range(a.rank - 1) if _moves_by(a.offset, -1 - k, lambda step: step == 1)]
     if not found or any(e.uses(-1 - found[-1]) for e in a.mask):
@@ -28,6 +28,14 @@ def _moves_by(offset: Index, axis: int, holds: Callable[[int], bool]) -> bool:
     """Whether an offset is affine along an axis, with a step that satisfies `holds`."""
     step = offset.coefficient(axis)
     return holds(step) and not (offset - dim(axis) * step).uses(axis)
+
+
+def _moves_by_size(offset: Index, axis: int) -> bool:
+    """Whether an offset moves along an axis by a size that is known at run time, and in no other way."""
+    own = [t for t, _ in offset.terms if axis in term_dims(t)]
+    return bool(own) and all(
+        isinstance(t, Product) and not (t.expr - dim(axis) * t.expr.coefficient(axis)).uses(axis) for t in own
+    )
 
 
 def transpose(b: Builder, rows: Sequence[SSAValue]) -> list[SSAValue]:

@@ -187,7 +187,8 @@ def split_among_siblings(alloc: loop.AllocOp, top: Block) -> list[loop.AllocOp]:
     """
     A buffer that several runs of sibling ops use, with no value passed from one to another, becomes one buffer per run.
 
-    Such are the main part and the rest of a partitioned loop; a rest of one iteration is several ops. -> the buffers.
+    Such are the main part and the rest of a partitioned loop; a rest of one iteration is several ops. Each of these may
+    be a partitioned loop again. -> the buffers.
     """
     ops = accesses_of(alloc)
     if ops is None or len(ops) < 2:
@@ -205,7 +206,7 @@ def split_among_siblings(alloc: loop.AllocOp, top: Block) -> list[loop.AllocOp]:
         for op in part:
             op.operands = [copy.result if v is alloc.result else v for v in op.operands]
         allocs.append(copy)
-    return allocs
+    return [part for one in allocs for part in split_among_siblings(one, top)] if len(allocs) > 1 else allocs
 
 
 def _independent_runs(home: Block, parts: dict[Operation, list[loop.AccessOp]]) -> list[list[loop.AccessOp]]:

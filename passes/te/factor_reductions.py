@@ -41,7 +41,7 @@ class FactorReductionsPass(ModulePass):
 
 def factor_stage(stage: te.ComputeOp) -> None:
     """Rewrite one sum of products, if an operand is itself a product with a factor that the sum does not depend on."""
-    if stage.combiner is None or stage.combiner.data != "sum" or stage.symbols:
+    if stage.combiner is None or stage.combiner.data != "sum":
         return
     product = stage.yield_op.values[0].owner
     if not isinstance(product, arith.MulfOp) or product.result.type != f32:
@@ -100,8 +100,8 @@ def _rewrite(stage: te.ComputeOp, read: te.ReadOp, inner: te.ComputeOp, factor: 
     scale = te.ReadOp.make(tensor, at, block.args)
     scaled = scalar.make(arith.MulfOp, own.result, scale.result)
     block.add_ops([own, scale, scaled, te.YieldOp.create(operands=[scaled.results[0]])])
-    extents = stage.static_extents[:n]
-    new = te.ComputeOp.make(f"{stage.stage_name}_scaled", extents, [], None, [result.type], region)
+    extents = stage.extents.data[:n]
+    new = te.ComputeOp.make(f"{stage.stage_name}_scaled", extents, [], None, [result.type], region, stage.symbols)
     new.location = stage.location
     Rewriter.insert_op(new, InsertPoint.after(stage))
     new.results_[0].name_hint = result.name_hint

@@ -22,8 +22,9 @@ from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.knobs import AUTO, blocks, sizes
+from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
-from mlc.targets.cost.attention import band_block, query_block
+from mlc.targets.cost.attention import band_block, open_query_block, query_block
 from mlc.targets.cost.caches import FLOAT_BYTES
 from mlc.targets.cost.threads import balance
 from mlc.targets.cost.thresholds import (
@@ -33,7 +34,7 @@ from mlc.targets.cost.thresholds import (
     POINTWISE_VECTORS,
     STRIP_KEYS,
 )
-from mlc.targets.cost.tiles import divisors, even_split, register_tile
+from mlc.targets.cost.tiles import divisors, even_split, register_tile, step_cycles
 from mlc.targets.target import Target
 
 TRIED_VECTORS = 8
@@ -50,6 +51,8 @@ TRIED_SCORE_ROWS = (4, 6, 8, 12, 14, 24)
 class AttentionStages:
     """The stages and operands of an attention kernel."""
 
+    queries: Stage | None
+    """The queries in whole blocks (te-pad-queries), where their number is open."""
     scores: Stage
     between: list[Stage]
     """Everything from the scores to the second product."""
@@ -69,10 +72,12 @@ class AttentionStages:
 def parts_of(kernel: KernelInfo) -> AttentionStages | None:
     """The parts of a kernel that is an attention; None of any other."""
     products = [st for st in kernel.stages if st.factors is not None]
-    if len(products) != 2 or len(kernel.outputs) != 1 or kernel.stages[0] is not products[0]:
+    if len(products) != 2 or len(kernel.outputs) != 1:
         return None
     scores, mix = products
-    rank = scores.num_spatial
+    rank, front = scores.num_spatial, kernel.before(scores)
+    if front != (kernel.producers(scores) if len(front) == 1 else []):
+        return None
     if rank < 2 or mix.num_spatial != rank or len(mix.reduce) != 1 or len(scores.reduce) != 1:
         return None
     between = [st for st in kernel.after(scores) if st in kernel.before(mix)]
@@ -85,14 +90,18 @@ def parts_of(kernel: KernelInfo) -> AttentionStages | None:
     weights, value = _by_use(mix.factors, rank - 2)
     if query is None or weights is None or not any(weights.tensor in st.results for st in between):
         return None
-    if any(r.tensor in kernel.by_result for r in (query, key, value)) or query.uses(rank - 1) or key.uses(rank - 2):
+    if any(r.tensor in kernel.by_result for r in (key, value)) or query.uses(rank - 1) or key.uses(rank - 2):
+        return None
+    if (query.tensor in kernel.by_result) != bool(front) or bool(front) != ((rank - 2) in scores.symbolic):
         return None
     if value.uses(rank - 2) or value.step(rank - 1, mix.ranges) != 1:
         return None
     after = kernel.after(mix)
     if any(st.is_reduction or len(st.extents) != rank for st in after) or len(after) > 1:
         return None
-    return AttentionStages(scores, between, mix, after, query, key, value)
+    if front and not after:
+        return None
+    return AttentionStages(front[0] if front else None, scores, between, mix, after, query, key, value)
 
 
 def _by_use(factors: tuple[Read, Read], axis: int) -> tuple[Read | None, Read]:
@@ -119,7 +128,10 @@ class AttentionSchedule:
         self.width = target.lanes("f32")
         self.keys = parts.scores.extents[parts.rank - 1]
         self.queries = parts.scores.extents[parts.rank - 2]
-        self.masked = any(read.mask for st in (*parts.between, parts.mix) for read in st.reads)
+        self.open = self.parts.queries is not None
+        """Whether the number of queries is open; then stages compute whole blocks, and the last one stops in time."""
+        reductions = [st for st in parts.between if st.is_reduction]
+        self.masked = any(read.mask for st in (*reductions, parts.mix) for read in st.reads)
         self.block = self.block_of_queries()
         whole = query_block(self.queries, self.keys, target, band=True)
         self.band = band_block(self.keys, whole, target) if self.masked else None
@@ -127,6 +139,8 @@ class AttentionSchedule:
 
     def block_of_queries(self) -> int:
         """The queries of a block: its strips fit the planned share of L2."""
+        if self.open:
+            return open_query_block(self.target)
         block = query_block(self.queries, self.keys, self.target, band=self.masked)
         tried = sizes(self.queries, block, TRIED_VECTORS * self.width, self.width)
         if self.masked:  # the masks are over blocks of this size
@@ -140,6 +154,11 @@ class AttentionSchedule:
         fits = [n for n in range(1, blocks + 1) if balance(heads * n, self.threads) >= GOOD_BALANCE]
         return fits[0] if fits else blocks
 
+    @property
+    def deals_heads(self) -> bool:
+        """Whether heads alone keep the threads busy, where the number of queries is open."""
+        return balance(prod(self.parts.scores.extents[: self.parts.rank - 2]), self.threads) >= GOOD_BALANCE
+
     def build(self) -> sched.ScheduleOp:
         """From the last stage to the first: a producer moves into the block of its consumer."""
         s, p = self.s, self.parts
@@ -150,11 +169,16 @@ class AttentionSchedule:
             self.strip(st, block)
         self.scores(row)
         for st in self.between_passes():
-            self.one_pass(st, s.loops(s.block(st.name), len(st.extents), under=row), row)
+            self.one_pass(st, self.loops(st, row), row)
         for stage, read in ((p.scores, p.key), (p.mix, p.value)):
             if self.worth_copying(read):
                 self.copy(stage, read, top)
-        if self.threads > 1:
+        if p.mix.symbolic:
+            step = register_tile(self.block, ceil(p.mix.extents[p.rank - 1] / self.width), self.target)
+            cycles = p.mix.points * step_cycles(step.rows, step.vectors, self.target.core)
+            cycles /= step.rows * step.vectors * self.width
+            parallelize(s, self.tasks, p.mix, cycles, self.target, self.threads)
+        elif self.threads > 1:
             s.parallel(top)
         return s.finish()
 
@@ -162,7 +186,7 @@ class AttentionSchedule:
         """The second product: the loops over tasks and over blocks of queries, and in them a register-tiled nest."""
         s, p = self.s, self.parts
         st, n = p.mix, p.rank
-        *outer, i, d, j = s.loops(s.block(st.name), n + 1)
+        *outer, i, d, j = self.loops(st)
         lanes = st.extents[n - 1]
         size = register_tile(self.block, ceil(lanes / self.width), self.target)
         most = self.s.choose("mix_rows", blocks(TRIED_ROWS), AUTO) or size.rows
@@ -170,7 +194,9 @@ class AttentionSchedule:
         row, i = self.split(i, self.queries, self.block)
         i_tile, i = self.split(i, self.block, rows)
         part: list[SSAValue] = []
-        if row and (parts := self.parts_of_queries()) > 1:
+        if self.open and not self.deals_heads:
+            part, row = row, []
+        elif row and not self.open and (parts := self.parts_of_queries()) > 1:
             if self.band and self.queries % (parts * self.block) == 0:  # later queries see more keys: every n-th block
                 rest, first = s.split(row[0], [None, parts])
             else:
@@ -181,17 +207,25 @@ class AttentionSchedule:
         near = self.target.l1_bytes // (2 * FLOAT_BYTES * lanes)  # keys of which v fills half of L1
         tried = (AUTO, *(n for n in TRIED_KEYS if n < self.keys and not self.band))
         keys = self.s.choose("mix_keys", tried, AUTO) or self.band or even_split(self.keys, max(LEAST_KEYS, near))
-        j_block, j = self.split(j, self.keys, keys)
+        j_block, j = ([], j) if j in s.symbolic else self.split(j, self.keys, keys)
         self.clip(j_block)
         grid, tiles = [*outer, *part], [*d_tile, *i_tile]
         s.reorder(*grid, *row, *j_block, *tiles, j, i, d)
-        top = s.fuse(*grid) if len(grid) > 1 else grid[0] if grid else row[0]
-        within = [top, *row][-1]
+        self.tasks = s.grid(grid) if grid else row
+        top = self.tasks[-1]
+        within = row[0] if row else top
         at = within if j_block else [within, *tiles][-1]
         for after in p.after:
-            self.finish(after, at, blocked=bool(j_block))
+            self.finish(after, within if self.open else at, blocked=self.open or bool(j_block))
         self.accumulate(st, (j_block or [j])[0], [i, d], at, len(tiles) + 2 if j_block else None)
         return top, within
+
+    def loops(self, st: Stage, under: SSAValue | None = None) -> list[SSAValue]:
+        """The loops of a stage; under a loop over blocks of queries, those over queries have the size of a block."""
+        loops = self.s.loops(self.s.block(st.name), len(st.extents), under=under)
+        block = self.parts.rank - 2 if under is not None else None
+        self.s.symbolic |= {loops[k] for k in st.symbolic if k != block}
+        return loops
 
     def finish(self, after: Stage, at: SSAValue, blocked: bool) -> None:
         """Attach the stage after the second product: to its register tile, or to the whole block of queries."""
@@ -222,7 +256,7 @@ class AttentionSchedule:
         s.compute_at(block, top)
         self.strip(st, block)
         size = register_tile(self.keys, ceil(self.block / self.width), self.target)
-        *_, i, j, d = s.loops(block, n + 1, under=top)
+        *_, i, j, d = self.loops(st, top)
         i_tile, i = self.split(i, self.block, size.vectors * self.width)
         tried = [n for n in TRIED_SCORE_ROWS if n < self.keys and (self.band or n) % n == 0]
         rows = self.s.choose("score_rows", (AUTO, *tried), AUTO)
@@ -236,7 +270,10 @@ class AttentionSchedule:
             *_, fi, fj = s.loops(other, n, under=at)
             s.reorder(fj, fi)
             s.vectorize(fj, fi)
-        self.pack_queries(block, top)
+        if p.queries is not None:
+            self.hold_queries(p.queries, top)
+        else:
+            self.pack_queries(block, top)
         self.accumulate(st, d, [j, i], at, n if at is top else None)
 
     def pack_queries(self, block: SSAValue, top: SSAValue) -> None:
@@ -249,12 +286,32 @@ class AttentionSchedule:
         along = next(k for k, e in enumerate(p.query.exprs) if e.uses(p.rank - 2))
         s.transform_layout(copy, [tile(k) for k in range(rank) if k != along] + [tile(along)])
         loops = s.loops(copy, rank, under=top)
-        s.reorder(*(loops[k] for k in range(rank) if k != along), loops[along])
-        s.vectorize(loops[along])
+        *others, channel, lanes = *(loops[k] for k in range(rank) if k != along), loops[along]
+        s.reorder(*others, channel, lanes)
+        self.turn(channel, lanes, p.query.shape[-1] if along < rank - 1 else 1)
+
+    def turn(self, channel: SSAValue, lanes: SSAValue, channels: int) -> None:
+        """Copy queries in squares of vectors along the channels, which are transposed in registers."""
+        if channels % self.width == 0:
+            _, channel = self.split(channel, channels, self.width)
+            self.s.vectorize(channel, lanes)
+        else:
+            self.s.vectorize(lanes)
+
+    def hold_queries(self, queries: Stage, top: SSAValue) -> None:
+        """The block's queries, which stand next to each other."""
+        s = self.s
+        block = s.block(queries.name)
+        s.compute_at(block, top)
+        s.set_scope(block, "local")
+        *_, channel, lanes = s.loops(block, queries.num_spatial, under=top)
+        self.turn(channel, lanes, queries.extents[-2])
 
     def worth_copying(self, read: Read) -> bool:
         """Whether the rows of keys or values are strided, so that they compete for a few cache sets."""
         apart = any(n > 1 for n in read.shape[read.shape.index(self.keys) + 1 : -1])
+        if self.open:
+            return apart and self.deals_heads and self.queries >= COPIED_QUERIES
         each = self.queries if self.parts_of_queries() == 1 else ceil(self.queries / self.parts_of_queries())
         return apart and each >= COPIED_QUERIES
 
@@ -296,6 +353,9 @@ class AttentionSchedule:
             self.clip([j])
             self.accumulate(st, j, [i], top, n - 1)
             return
+        if j in s.symbolic:
+            s.vectorize(i)
+            return
         j_block, j = self.split(j, self.keys, STRIP_KEYS)
         self.clip(j_block)
         s.vectorize(j, i)
@@ -316,7 +376,7 @@ class AttentionSchedule:
 
     def split(self, loop: SSAValue, extent: int, size: int) -> tuple[list[SSAValue], SSAValue]:
         """([outer], inner); no outer loop where one piece covers the axis."""
-        if size >= extent:
+        if size >= extent and loop not in self.s.symbolic:
             return [], loop
         outer, inner = self.s.split(loop, [None, size])
         return [outer], inner

@@ -5,7 +5,15 @@ from __future__ import annotations
 from math import ceil, lcm
 
 from mlc.targets.cost.caches import FLOAT_BYTES, planned_l2_bytes
-from mlc.targets.cost.thresholds import BAND_KEYS, BAND_VECTORS, SPILLED_STRIPS, STRIP_KEYS, STRIP_VECTORS, STRIPS
+from mlc.targets.cost.thresholds import (
+    BAND_KEYS,
+    BAND_VECTORS,
+    OPEN_VECTORS,
+    SPILLED_STRIPS,
+    STRIP_KEYS,
+    STRIP_VECTORS,
+    STRIPS,
+)
 from mlc.targets.cost.tiles import even_split, register_tile
 from mlc.targets.target import Target
 
@@ -21,6 +29,11 @@ def query_block(queries: int, keys: int, target: Target, *, band: bool = False) 
     least = 2 if 2 * strips <= SPILLED_STRIPS * target.l2_bytes else 1
     vectors = max(least, min(BAND_VECTORS if band else STRIP_VECTORS, planned_l2_bytes(target) // strips))
     return min(queries, even_split(ceil(queries / width), vectors) * width)
+
+
+def open_query_block(target: Target) -> int:
+    """The queries of a block where the number of queries is open: two vectors, the widest tile of the scores."""
+    return OPEN_VECTORS * target.lanes("f32")
 
 
 def score_rows(keys: int, block: int, target: Target) -> int:

@@ -28,7 +28,7 @@ from campaign import Slot, plan, survey
 from operators import DIALECTS, OPERATORS, Change, MutationOperator, function_of
 from subjects import SUBJECTS
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, Use
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
@@ -209,7 +209,8 @@ def judge(score: Score, culprit: Culprit, slot: Slot, site: Site) -> None:
     score.named = "nothing" if culprit.op is None else f"{culprit.op} {culprit.op.text[:80]}"
     function = culprit.failure.function.partition(".")[0].partition("@")[0]
     score.right_op = culprit.op is not None and (
-        is_right(culprit.op, site, function) or (function == site.function and holds(culprit, culprit.op, site))
+        is_right(culprit.op, site, function)
+        or ((function == site.function or is_outlined(culprit, site)) and holds(culprit, culprit.op, site))
     )
     if slot.module_pass == "convert-graph-to-te" and culprit.reduced is not None:
         score.right_op |= bool(set(site.labels) & lowered_labels(culprit.reduced))
@@ -231,7 +232,7 @@ def is_right(op: OpFacts, site: Site, function: str) -> bool:
 
 
 def holds(culprit: Culprit, op: OpFacts, site: Site) -> bool:
-    """Whether the named op has the mutated one, or what that is made of, in its body, or reads the mutated value."""
+    """Whether the named op has the mutated one, or what that is made of, in its body, or reads or yields its value."""
     kinds = {site.op_name, *LOOP_OPS.get(site.op_name.partition(".")[2], ())}
     kinds |= {f"{dialect}.{site.op_name.partition('.')[2]}" for dialect in ("arith", "math", "loop", "te")}
     for subject in (culprit.before, culprit.reduced):
@@ -239,16 +240,23 @@ def holds(culprit: Culprit, op: OpFacts, site: Site) -> bool:
             if facts_of_op(one).text == op.text and (
                 any(inner.name in kinds for inner in one.walk())
                 or any(str(operand.owner.location) == site.location for operand in one.operands if is_op(operand.owner))
+                or (site.op_name.endswith(".yield") and any(u.operation.name == site.op_name for u in uses_of(one)))
             ):
                 return True
     return False
 
 
+def is_outlined(culprit: Culprit, site: Site) -> bool:
+    """Whether the pass made the mutated function: the op stands in the function that calls it then."""
+    return all(name_of(op) != site.function for op in culprit.before.module.body.block.ops)
+
+
 def is_still_made(culprit: Culprit, slot: Slot, site: Site) -> bool:
     """Whether the few ops that are left make the op that was mutated; ops of machine code have no names or sources."""
     assert culprit.reduced is not None
-    lowered = culprit.reduced.copy()
-    run_passes(lowered.module, make_context(), culprit.passes)
+    lowered, right = culprit.reduced.copy(), copy(culprit.module_pass)
+    object.__setattr__(right, "__class__", type(right).__mro__[1])  # without the bug, which may leave no such place
+    run_passes(lowered.module, make_context(), [*culprit.passes[:-1], right])
     return culprit.reduced.size[0] <= MOST_OPS and site.find(lowered.module, OPERATORS[slot.operator]) is not None
 
 
@@ -257,6 +265,11 @@ def lowered_labels(reduced: Subject) -> set[str]:
     lowered = reduced.copy()
     run_passes(lowered.module, make_context(), ["convert-graph-to-te"])
     return {label for op in lowered.module.walk() for label in labels_of(op)}
+
+
+def uses_of(op: Operation) -> list[Use]:
+    """The uses of an op's results."""
+    return [use for result in op.results for use in result.uses]
 
 
 def is_op(owner: object) -> bool:

@@ -26,6 +26,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
 
 import rules
 from campaign import WHOLE_INDEX, Outcome, Slot, plan, quiet, run_subject, survey
+from correct import run_correct
 from operators import OPERATORS
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -189,6 +190,10 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--count", type=positive, default=200, help="how many mutants (default: 200)")
     parser.add_argument("--jobs", type=positive, default=2, help="how many processes (default: 2)")
     parser.add_argument("--correct", action="store_true", help="validate the correct compilations only")
+    parser.add_argument(
+        "--seconds", type=positive, default=900, help="CPU time of each model of --correct (default: 900)"
+    )
+    parser.add_argument("--resume", action="store_true", help="with --correct: leave out what --json FILE has")
     parser.add_argument("--small", action="store_true", help="only models that are validated in a few seconds")
     parser.add_argument(
         "--one", type=mutant, metavar="MUTANT", help="one mutant, named as in the list of those not caught"
@@ -208,8 +213,6 @@ def slots_of(options: argparse.Namespace, names: Sequence[str], console: Console
     """The mutants that the options ask for."""
     if options.one:
         return [options.one]
-    if options.correct:
-        return []
     surveys = dict(sorted(mapped(surveyed, names, options.jobs, "survey", console)))
     whole = [name for name in WHOLE if name in names]
     return plan(surveys, whole, options.operator or list(OPERATORS), options.seed, options.count)
@@ -228,6 +231,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     names = options.subject or [
         name for name, one in SUBJECTS.items() if (one.small or not options.small) and (one.mutated or options.correct)
     ]
+    if options.correct:
+        return run_correct(names, options, mapped, console)
     slots = slots_of(options, names, console)
     if options.plan:
         for slot in slots:

@@ -23,6 +23,7 @@ from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.graph.types import static_shape
 from mlc.dialects.syntax.source import parse_module
+from mlc.driver.models.bind_sizes import copied
 from mlc.driver.models.compilation import Compilation
 from mlc.driver.models.compile import compile, load_model
 from mlc.driver.options import Options
@@ -127,7 +128,7 @@ def one_op(site: Site) -> Model:
 
 def function_of(model: Source, options: Options, sizes: Sizes = (None, None)) -> FuncOp:
     """@main as graph-alter-op-layout finds it, with the shapes and symbols of mlc.compile."""
-    compilation = Compilation(load_model(model, *sizes), options)
+    compilation = Compilation(copied(load_model(model, *sizes)), options)
     module = compilation.model.module
     attach_store(module, compilation.model.weights)
     passes = options.pipeline("graph")

@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from mlc.tuning.results import ErrorCode
+from mlc.tuning.task import PackedInput
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,16 @@ class Artefact:
     functions: tuple[str, ...] = ()
     """The registered functions that it calls."""
     libraries: tuple[str, ...] = ()
+    packed: PackedInput | None = None
+    """The input that it reads in another form than the task's."""
+    error_growth: float = 1.0
+    """By how much its error may exceed that of the direct sum."""
 
     @cached_property
     def digest(self) -> str:
         """The hexadecimal sha256 of the machine code and the facts: equal ones are the same artefact."""
         facts = (self.name, self.target, self.threads, self.workspace_bytes, self.scratch_bytes, self.symbolic_bytes)
-        digest = sha256(repr((facts, self.functions, self.libraries)).encode())
+        digest = sha256(repr((facts, self.functions, self.libraries, self.packed)).encode())
         for name, data in sorted(self.objects.items()):
             digest.update(name.encode() + b"\0" + data)
         return digest.hexdigest()

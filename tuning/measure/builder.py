@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -105,7 +106,9 @@ def build(name: str, given: MeasureInput, is_default: bool, memory_bytes: int) -
         make = maker(name)
         with limited_memory(memory_bytes), collected_warnings():
             artefact = artefact_of(make(task, given.values), task.compiled_for, task.threads)
-            signature = signature_of(task.kernel) if is_default else None
+            if (form := task.alternative(given.values)) is not None:
+                artefact = replace(artefact, packed=form.packed, error_growth=form.error_growth)
+            signature = signature_of(task.plain_kernel) if is_default else None
     except UserError as error:
         return failed(ErrorCode.INSTANTIATION_ERROR, str(error))
     except MemoryError:

@@ -35,10 +35,10 @@ class Reference:
     """The same for all elements of an output."""
     from_floats: bool
 
-    def difference(self, got: Sequence[Array]) -> Difference | None:
-        """The first element of a candidate's outputs that differs by more than is allowed."""
+    def difference(self, got: Sequence[Array], growth: float = 1.0) -> Difference | None:
+        """The first element of a candidate's outputs that differs by more than `growth` times what is allowed."""
         for number, (a, b, allowed) in enumerate(zip(self.outputs, got, self.allowed, strict=True)):
-            found = _compared(a, b, allowed, number, self.from_floats)
+            found = _compared(a, b, growth * allowed, number, self.from_floats)
             if found is not None:
                 return found
         return None

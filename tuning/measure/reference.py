@@ -51,7 +51,8 @@ def make_reference(
     for region in inputs:
         region.freeze()
     allowed = verdicts[best].allowed
-    return TaskArrays(signature, inputs, Reference(task.reference.outputs, allowed, signature.epsilon > 0))
+    reference = Reference(task.reference.outputs, allowed, signature.epsilon > 0)
+    return TaskArrays(signature, inputs, reference, error_growth=artefact.error_growth)
 
 
 def _try(
@@ -81,7 +82,7 @@ def _try(
 def _judge(task: TaskArrays, artefact: Artefact, outputs: Sequence[ArrayRegion], note: CrashNote) -> _Verdict:
     """In the forked process: the outputs on the inputs, and how they move when these do."""
     signature = task.signature
-    kernel = LoadedKernel(artefact, signature.symbols, task.inputs, outputs)
+    kernel = LoadedKernel(artefact, signature.symbols, task.inputs_of(artefact), outputs)
     note.regions(kernel.regions)
     arrays = [region.array for region in outputs]
     for region in outputs:
@@ -97,6 +98,7 @@ def _judge(task: TaskArrays, artefact: Artefact, outputs: Sequence[ArrayRegion],
             region.array[...] = before
             if is_float_dtype(region.dtype):
                 nudge(region.array, max(least, epsilon(region.dtype)), number + seed)
+        task.pack_again()
         kernel()
         return [array.copy() for array in arrays]
 

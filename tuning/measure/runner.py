@@ -60,6 +60,8 @@ class TaskRunner:
         if task is None:
             return None
         self.tasks.move_to_end(key)
+        for one in artefacts:
+            task.inputs_of(one)  # once for all candidates: the forked processes share them
         found: dict[int, list[RunOutcome]] = {}
         while left := [k for k in range(len(artefacts)) if k not in found]:
             chosen = [artefacts[k] for k in left]

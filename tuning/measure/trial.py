@@ -9,10 +9,12 @@ import signal
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import ceil
 from typing import Any
+
+import numpy as np
 
 from mlc.codegen.jit import JitCode, load_libraries
 from mlc.runtime.code import Code
@@ -26,12 +28,13 @@ from mlc.support.threads import available_cpus
 from mlc.targets.cpu_features import used_features
 from mlc.targets.target import Target
 from mlc.tuning.farm import Evaluation
-from mlc.tuning.measure.artefact import Artefact, RunOutcome, Signature
+from mlc.tuning.measure.artefact import Artefact, RunOutcome, Signature, TensorInfo
 from mlc.tuning.measure.check import Reference
 from mlc.tuning.measure.child import Ended
 from mlc.tuning.measure.evaluator import KernelFailed, Timer, time_evaluator
 from mlc.tuning.measure.regions import POISON, Array, ArrayRegion, GuardedRegion, scratch_region
 from mlc.tuning.results import ErrorCode
+from mlc.tuning.task import PackedInput
 
 _ROUND_ATTEMPTS = 3
 """How often a round of a comparison is run at most, while the CPUs' distance changes."""
@@ -123,11 +126,43 @@ class TaskArrays:
     reference: Reference
     best: float = float("inf")
     """Seconds of the fastest candidate that ran here."""
+    packed: dict[PackedInput, ArrayRegion] = field(default_factory=dict["PackedInput", ArrayRegion])
+    """The inputs that algorithms read in another form than the direct sum."""
+    error_growth: float = 1.0
+    """By how much the error of the outputs may exceed that of the direct sum."""
+
+    def inputs_of(self, artefact: Artefact) -> list[ArrayRegion]:
+        """The inputs as an artefact reads them."""
+        form = artefact.packed
+        if form is None:
+            return self.inputs
+        if form not in self.packed:
+            array = packed(form, self.inputs[form.number].array)
+            self.packed[form] = ArrayRegion(TensorInfo(array.shape, str(array.dtype)))
+            self.packed[form].array[...] = array
+        return [*self.inputs[: form.number], self.packed[form], *self.inputs[form.number + 1 :]]
+
+    def pack_again(self) -> None:
+        """Bring inputs in other forms up to date."""
+        for form, region in self.packed.items():
+            region.array[...] = packed(form, self.inputs[form.number].array)
 
     @property
     def bytes(self) -> int:
         """What the arrays take."""
-        return sum(r.size for r in self.inputs) + sum(a.nbytes for a in self.reference.outputs)
+        return sum(r.size for r in (*self.inputs, *self.packed.values())) + sum(
+            a.nbytes for a in self.reference.outputs
+        )
+
+
+def packed(form: PackedInput, weight: Array) -> Array:
+    """A direct sum's weight, `OIHW<i>i<o>o`, as an algorithm reads it."""
+    from mlc.dialects.graph.ops.winograd import MATRICES, transformed_weight
+
+    o, i, height, width, inner, outer = weight.shape
+    plain = weight.transpose(0, 5, 1, 4, 2, 3).reshape(o * outer, i * inner, height, width)
+    g = np.array(MATRICES[form.tile][1], np.float32)
+    return np.ascontiguousarray(transformed_weight(np, plain, g, form.block_in, form.block_out))
 
 
 class LoadedKernel:
@@ -158,6 +193,7 @@ class LoadedKernel:
         self.address = code.address(artefact.name)
         self._call = KERNEL(self.address)
         self._code = code
+        self.error_growth = artefact.error_growth
 
     def __call__(self) -> None:
         """One call; KernelFailed if it returns an error or has written beside its arrays."""
@@ -239,17 +275,19 @@ class Trials:
         """A candidate that computes what it should, or why it does not."""
         self.note.running(number)
         try:
-            kernel = LoadedKernel(artefact, self.task.signature.symbols, self.task.inputs, self.outputs)
+            inputs = self.task.inputs_of(artefact)
+            kernel = LoadedKernel(artefact, self.task.signature.symbols, inputs, self.outputs)
             self.note.regions(kernel.regions)
             for region in self.outputs:
                 region.bytes[:] = POISON
             kernel()
         except Exception as error:
             return failed(error)
-        return self._difference() or kernel
+        return self._difference(kernel) or kernel
 
-    def _difference(self) -> RunOutcome | None:
-        found = self.task.reference.difference(self._arrays())
+    def _difference(self, kernel: LoadedKernel) -> RunOutcome | None:
+        growth = max(self.task.error_growth, kernel.error_growth)
+        found = self.task.reference.difference(self._arrays(), growth)
         return None if found is None else RunOutcome((), ErrorCode.WRONG_ANSWER, str(found))
 
     def _arrays(self) -> list[Array]:
@@ -260,7 +298,7 @@ class Trials:
         self.note.running(number)
         self.note.regions(kernel.regions)
         timer, evaluation = self.timer, self.evaluation
-        arrays = [(r.address, r.size) for r in (*self.task.inputs[1:], *self.outputs)]
+        arrays = [(r.address, r.size) for r in (*kernel.inputs[1:], *self.outputs)]
         flush = partial(timer.flush, arrays) if evaluation.flush_cache else None
         factor = evaluation.stop_factor if stops_early else 0.0
         slower = factor * self.task.best if factor else float("inf")
@@ -275,7 +313,7 @@ class Trials:
         except Exception as error:
             return failed(error)
         self._calls[number] = max(evaluation.number, ceil(evaluation.min_repeat_ms / 1e3 / max(seconds[-1], 1e-9)))
-        return self._difference() or RunOutcome(seconds)
+        return self._difference(kernel) or RunOutcome(seconds)
 
 
 def failed(error: Exception) -> RunOutcome:

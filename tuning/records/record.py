@@ -106,9 +106,11 @@ def result_of(data: Mapping[str, object]) -> MeasureResult:
 
 
 def space_text(space: Space) -> str:
-    """A space as JSON: `[[strategy, [[knob, [candidate, ...], default], ...]], ...]`."""
+    """A space as JSON: `[[strategy, [[knob, [candidate, ...], default], ...]], ...]`; a third item is the algorithm."""
     parts = [
-        [p.strategy, [[k.name, list(map(_plain, k.candidates)), _plain(k.default)] for k in p.knobs]]
+        [p.strategy, [[k.name, list(map(_plain, k.candidates)), _plain(k.default)] for k in p.knobs], p.algorithm][
+            : 3 if p.algorithm else 2
+        ]
         for p in space.parts
     ]
     return json.dumps(parts, separators=(",", ":"))
@@ -118,8 +120,12 @@ def space_of(text: str) -> Space:
     """The space of `space_text`."""
     return Space(
         tuple(
-            Part(strategy, tuple(Knob(n, tuple(map(_value, found)), _value(default)) for n, found, default in knobs))
-            for strategy, knobs in json.loads(text)
+            Part(
+                strategy,
+                tuple(Knob(n, tuple(map(_value, found)), _value(default)) for n, found, default in knobs),
+                *algorithm,
+            )
+            for strategy, knobs, *algorithm in json.loads(text)
         )
     )
 

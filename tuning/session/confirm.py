@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mlc.support.errors import UserError
+from mlc.tuning.algorithms import keep_choice
 from mlc.tuning.farm import Evaluation, Farm
 from mlc.tuning.records.database import Database
 from mlc.tuning.records.record import Comparison
@@ -78,28 +79,29 @@ class Confirmation:
             return None
         values, comparison = max(found, key=lambda one: one[1].low)
         if comparison.low > 1:
-            self.database.keep(task, values, comparison)
+            keep_choice(self.database, task, values, comparison)
             return Checked(values, comparison, True)
         if self.database.best(task) is not None:  # an earlier winner, which is among these few
-            self.database.keep(task, task.space.default, no_change(comparison))
+            keep_choice(self.database, task, task.space.default, no_change(comparison))
         return Checked(values, comparison, False)
 
     def withdraw(self, tasks: Sequence[Task]) -> None:
         """Put the default back in force for all of these tasks."""
         for task in tasks:
             record = self.database.best(task)
-            if record is not None and record.comparison is not None and dict(record.values) != task.space.default:
-                self.database.keep(task, task.space.default, no_change(record.comparison))
+            if record is None or record.comparison is None:
+                continue
+            if not task.space.is_default(record.values):
+                keep_choice(self.database, task, task.space.default, no_change(record.comparison))
 
     def candidates(self, task: Task) -> list[Values]:
         """The fastest candidates in the database that are not the default, and the one that is kept now."""
-        default = task.space.default
         costs: list[tuple[float, int, Values]] = []
         limit = 0.0
         for number, (values, result) in enumerate(self.database.results(task)):
             if not _is_of(task, values):
                 continue
-            if dict(values) == default:
+            if task.space.is_default(values):
                 limit = HOPELESS * result.cost
             else:
                 costs.append((result.cost, number, values))
@@ -107,7 +109,7 @@ class Confirmation:
         kept = self.database.best(task)
         if kept is not None and _is_of(task, kept.values):
             values = dict(kept.values)
-            if values != default and values not in map(dict, few):
+            if not task.space.is_default(values) and values not in map(dict, few):
                 few.append(kept.values)
         return few
 

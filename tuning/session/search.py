@@ -168,11 +168,15 @@ class Search:
         return tuner
 
     def _recommended(self, number: int, foreign: Measured, history: Sequence[tuple[Task, Measured]]) -> list[int]:
-        """Candidates that another compiler's log has, and the fastest ones of tasks like this one; none is known."""
+        """
+        Candidates that another compiler's log has, what the compiler would choose by other algorithms, and the fastest
+        ones of tasks like this one; none is known.
+        """
         task = self.tasks[number]
         ran = [[one for one in known if one[1].cost < inf] for _, known in history[:SEED_TASKS]]
-        likely = [*foreign, *(min(known, key=lambda one: one[1].cost) for known in ran if known)]
-        seeds = dict.fromkeys(index for values, _ in likely if (index := _index(task, values)) is not None)
+        winners = [min(known, key=lambda one: one[1].cost) for known in ran if known]
+        likely = [*(one for one, _ in foreign), *task.space.choices[1:], *(one for one, _ in winners)]
+        seeds = dict.fromkeys(index for values in likely if (index := _index(task, values)) is not None)
         known = {task.space.index_of(task.space.default), *(index for index, _ in self._earlier[number])}
         return [index for index in seeds if index not in known]
 

@@ -20,6 +20,8 @@ _TREES_HALF = 128
 """Measurements at which the trees' word counts as much as the ridge's."""
 _ERROR = 0.5
 """How much worse than the slowest candidate one that failed counts, in the logarithm of seconds."""
+_FAST = float(np.log(2.0))
+"""The logarithm of a slowdown beyond the best up to which costs are told apart exactly: by a factor of two."""
 
 
 class CostModel:
@@ -57,10 +59,18 @@ class CostModel:
 
 
 def targets(seconds: Sequence[float]) -> Floats:
-    """The logarithms of seconds; an error counts as somewhat slower than the slowest."""
+    """
+    The logarithms of seconds; an error counts as somewhat slower than the slowest.
+
+    Beyond twice the least seconds they grow ever more slowly, in the same order: how slow a slow candidate is teaches
+    little about which one is fastest, but a few that are fifty times as slow would make up most of the variance.
+    """
     given = np.array(seconds, np.float64)
     valid = np.isfinite(given) & (given > 0)
     logs = np.log(np.where(valid, given, 1.0))
+    if valid.any():
+        near = float(logs[valid].min()) + _FAST
+        logs = np.minimum(logs, near) + np.log1p(np.maximum(logs - near, 0.0))
     worst = float(logs[valid].max()) if valid.any() else 0.0
     return np.where(valid, logs, worst + _ERROR)
 

@@ -24,7 +24,7 @@ class LoweredFeatures:
 
     def __init__(self, task: Task, lower: Lower) -> None:
         self._task, self._lower = task, lower
-        self._target = Target.parse(task.target)
+        self._target = Target.parse(task.compiled_for)
         self._context = make_context()
 
     def __call__(self, indices: Sequence[int]) -> Floats:

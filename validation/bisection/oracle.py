@@ -270,8 +270,10 @@ class Sampled(Oracle):
         last = len(steps.passes) - 1
         note.write(f"{last} running")
         for name, got in (self._results(module, weights, inputs, known) if self.compares else {}).items():
-            defined = name in before and not any(has_nan(a) for a in before[name])  # else nothing can be said
-            if defined and (found := first_difference(before[name], got)):
+            if name not in before:
+                continue
+            defined = [_where_defined(a, b) for a, b in zip(before[name], got, strict=True)]
+            if found := first_difference(before[name], defined):
                 return Observation(PipelineFailure("values", last, steps.passes[last].name, found, name))
         return Observation()
 
@@ -289,9 +291,11 @@ class Sampled(Oracle):
         return found
 
 
-def has_nan(array: Any) -> bool:
-    """Whether an array of floats has elements that are no numbers, such as those that nobody wrote."""
-    return array.dtype.kind not in "biu" and bool(np.isnan(array.astype(np.float64)).any())
+def _where_defined(expected: Any, got: Any) -> Any:
+    """`got`, with NaN where NaN is expected: of an element that nobody wrote, nothing can be said."""
+    if expected.dtype.kind in "biu" or expected.shape != got.shape:
+        return got
+    return np.where(np.isnan(expected.astype(np.float64)), np.asarray(np.nan, got.dtype), got)
 
 
 def first_difference(expected: Sequence[Any], got: Sequence[Any], allowed: float = RELATIVE_ERROR) -> str:

@@ -183,7 +183,7 @@ def by_output(op: Operation, subject: Subject, value: object) -> bool:
     buffers = sum(isinstance(arg.type, MemRefType) for arg in block.args)
     op.results[0].replace_all_uses_with(block.insert_arg(op.results[0].type, buffers))
     function.outputs = IntegerAttr(function.outputs.value.data + 1, i64)
-    _update_type(function)
+    update_type(function)
     return True
 
 
@@ -239,7 +239,7 @@ def _argument_like(op: Operation, result: SSAValue, subject: Subject, recorded: 
         given.append(recorded)
     if isinstance(function, FuncOp) and function.arg_attrs is not None:
         function.arg_attrs = None
-    _update_type(function)
+    update_type(function)
     return argument
 
 
@@ -384,7 +384,7 @@ def _return(function: FuncOp | te.FuncOp, block: Block, values: Sequence[SSAValu
     block.add_op(new)
     if isinstance(function, FuncOp):
         function.res_attrs = None
-    _update_type(function)
+    update_type(function)
     return True
 
 
@@ -408,11 +408,11 @@ def drop_argument(op: Operation, subject: Subject, number: Any) -> bool:
     block.erase_arg(argument)
     if isinstance(op, FuncOp) and op.arg_attrs is not None:
         op.arg_attrs = ArrayAttr([a for k, a in enumerate(op.arg_attrs.data) if k != number])
-    _update_type(op)
+    update_type(op)
     return True
 
 
-def _update_type(function: FuncOp | te.FuncOp | loop.FuncOp) -> None:
+def update_type(function: FuncOp | te.FuncOp | loop.FuncOp) -> None:
     """Let a function's type say what its body's arguments and terminator are."""
     block = function.body.block
     last = block.last_op

@@ -10,6 +10,8 @@ from xdsl.traits import IsTerminator
 
 from mlc.dialects import loop, te
 from mlc.dialects.graph import GraphOp, ParamOp
+from mlc.dialects.sched.handles import LoopsOp
+from mlc.dialects.sched.loops import SplitOp
 from mlc.validation.reduction.edits import (
     Change,
     Edit,
@@ -23,6 +25,7 @@ from mlc.validation.reduction.edits import (
     one_iteration,
     take_default,
 )
+from mlc.validation.reduction.schedule_edits import as_input, unlooped, untiled
 from mlc.validation.reduction.subject import FUNCTIONS, Subject
 
 
@@ -86,6 +89,28 @@ def iterations(subject: Subject) -> list[Edit]:
 def inlinings(subject: Subject) -> list[Edit]:
     """Put loops' first iterations in their place."""
     return [Edit(i, inlined) for i, op in _inner(subject) if isinstance(op, loop.ForOp)]
+
+
+def buffers(subject: Subject) -> list[Edit]:
+    """Let buffers that a kernel writes be inputs."""
+    found: list[Edit] = []
+    for index, op in enumerate(subject.module.walk()):
+        if isinstance(op, loop.AllocOp):
+            found.append(Edit(index, as_input))
+        elif isinstance(op, loop.FuncOp) and op.regions[0].blocks:
+            found += [Edit(index, as_input, number) for number in range(op.outputs.value.data)]
+    return found
+
+
+def directives(subject: Subject) -> list[Edit]:
+    """Leave splits out, and drop loops from nests that a schedule names."""
+    found: list[Edit] = []
+    for index, op in _inner(subject):
+        if isinstance(op, SplitOp):
+            found.append(Edit(index, untiled))
+        elif isinstance(op, LoopsOp):
+            found += [Edit(index, unlooped, number) for number in range(len(op.loops))]
+    return found
 
 
 def defaults(subject: Subject) -> list[Edit]:

@@ -79,9 +79,11 @@ class Reducer:
     def _attempt(self, subject: Subject, some: Sequence[Edit]) -> Subject | None:
         return self.accept(subject, None if self.late else edited(subject, some))
 
-    def _all(self, subject: Subject, phase: str, items: Callable[[Subject], list[Edit]]) -> Subject:
+    def _all(
+        self, subject: Subject, phase: str, items: Callable[[Subject], list[Edit]], largest: int | None = None
+    ) -> Subject:
         self._phase = phase
-        return shrink(subject, items, self._attempt)
+        return shrink(subject, items, self._attempt, largest)
 
     def _structure(self, subject: Subject) -> Subject:
         subject = self._all(subject, "functions", places.functions)
@@ -92,6 +94,9 @@ class Reducer:
         subject = self._all(subject, "operations", places.erasures)
         subject = self._all(subject, "loops", places.inlinings)
         subject = self._all(subject, "loops", places.iterations)
+        # each of these moves what the next one names by its number
+        subject = self._all(subject, "buffers", places.buffers, largest=1)
+        subject = self._all(subject, "directives", places.directives, largest=1)
         for change in (
             edits.by_output,
             edits.by_operand,

@@ -54,6 +54,14 @@ def tiles(size: Dim, m: int) -> Dim:
     return (size + (m - 1)) // m
 
 
+def transformed_weight(np: ModuleType, w: Array, g: Array, block_in: int, block_out: int) -> Array:
+    """U = G w G^T of a weight in OIHW, blocked: `[a, b, O/o, I/i, i, o]`."""
+    o, i = w.shape[:2]
+    flat = w.reshape(o * i, -1).astype(np.float64) @ np.kron(g, g).T.astype(np.float64)
+    u = flat.astype(w.dtype).T.reshape(len(g), len(g), o // block_out, block_out, -1, block_in)
+    return u.transpose(0, 1, 2, 4, 5, 3)
+
+
 class WinogradWeightOp(GraphOp):
     """
     The weights of a Winograd convolution, U = G w G^T, blocked: `[a, b, O/o, I/i, i, o]`.
@@ -83,10 +91,7 @@ class WinogradWeightOp(GraphOp):
 
     def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         w, g = arrays
-        o, i = w.shape[:2]
-        flat = w.reshape(o * i, -1).astype(np.float64) @ np.kron(g, g).T.astype(np.float64)
-        u = flat.astype(w.dtype).T.reshape(len(g), len(g), o // self.block_out, self.block_out, -1, self.block_in)
-        return (np.ascontiguousarray(u.transpose(0, 1, 2, 4, 5, 3)),)
+        return (np.ascontiguousarray(transformed_weight(np, w, g, self.block_in, self.block_out)),)
 
     def reduction_length(self) -> int:
         return 9

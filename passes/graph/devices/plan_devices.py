@@ -19,12 +19,12 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.attributes import GRAPH_DEVICE, GRAPH_KERNEL
+from mlc.dialects.attributes import EXTERNAL_COMPILER, GRAPH_DEVICE, GRAPH_KERNEL
 from mlc.dialects.graph import CallOp, ControlOp, DeviceCopyOp, GraphOp, OnDeviceOp, YieldOp
 from mlc.dialects.syntax.source_nodes import location_names
 from mlc.passes.graph.shared.constants import SOURCES
 from mlc.passes.rewriting import functions, outer_blocks
-from mlc.support.errors import did_you_mean, fail
+from mlc.support.errors import UserError, did_you_mean, fail
 
 DEFAULT_DEVICE = "cpu"
 """The device of values that no constraint reaches, and the host."""
@@ -51,11 +51,16 @@ class Domain:
 
 @dataclass
 class DevicePlanner:
-    """One run over a module; `devices` are those that may be named, if they are known."""
+    """
+    One run over a module; `devices` are those that may be named, if they are known.
+
+    `compilers` gives the devices whose kernels an external compiler makes, by the compiler's name.
+    """
 
     module: ModuleOp
     devices: Sequence[str]
     host: str
+    compilers: Mapping[str, str] = field(default_factory=dict[str, str])
     values: dict[SSAValue, Domain] = field(default_factory=dict[SSAValue, Domain])
     uses: dict[tuple[Operation, int], Domain] = field(default_factory=dict[tuple[Operation, int], Domain])
     """The domain in which an op reads an operand."""
@@ -65,7 +70,10 @@ class DevicePlanner:
     def run(self) -> None:
         """Solve the constraints, then write devices and copies."""
         self.functions = {f.sym_name.data: f for f in functions(self.module) if GRAPH_KERNEL not in f.attributes}
+        self.external = external_functions(self.module, self.compilers)
         blocks = [block for f in self.functions.values() for block in outer_blocks(f)]
+        for op in [op for block in blocks for op in block.ops if self.compiler_of(op)]:
+            fence(op, self.compilers[self.compiler_of(op)])
         ops = [op for block in blocks for op in block.ops]
         for op in ops:
             self.constrain(op)
@@ -73,9 +81,11 @@ class DevicePlanner:
             self.write_arguments(function)
         for op in ops:
             self.rewrite(op)
+        own_copies = set(self.copies.values())
         for block in blocks:
             for op in reversed(list(block.ops)):
-                if isinstance(op, OnDeviceOp) or (isinstance(op, SOURCES) and not any(True for _ in op.result.uses)):
+                needless = isinstance(op, SOURCES) or (isinstance(op, DeviceCopyOp) and op.result in own_copies)
+                if isinstance(op, OnDeviceOp) or (needless and not any(True for _ in op.results[0].uses)):
                     op.detach()
                     op.erase()
 
@@ -134,6 +144,11 @@ class DevicePlanner:
                 for result in op.results if op.operands else ():
                     self.join(own, self.of(result), op)
 
+    def compiler_of(self, op: Operation) -> str:
+        """The compiler of a device that made the function that an op calls; "" for other ops."""
+        found = self.external.get(op.callee.string_value()) if isinstance(op, CallOp) else None
+        return "" if found is None else compiler_name(found)
+
     def ends(self, op: GraphOp, source: str, destination: str) -> None:
         """Constrain the operand and the result of an op apart from each other; "" leaves one free."""
         own = self.fixed(source, op) if source else Domain()
@@ -178,6 +193,21 @@ class DevicePlanner:
         elif not isinstance(op, ReturnOp | YieldOp):
             where = self.device(self.of(op.results[0])) if op.results else self.host
             op.attributes[GRAPH_DEVICE] = StringAttr(where)
+            self.check(op, where)
+
+    def check(self, op: Operation, device: str) -> None:
+        """UserError for an op on a device whose compiler does not take it; a kernel of one gets its device."""
+        if self.compiler_of(op):
+            assert isinstance(op, CallOp)
+            self.external[op.callee.string_value()].attributes[GRAPH_DEVICE] = StringAttr(device)
+            return
+        for compiler, owned in self.compilers.items():
+            if device == owned:
+                fail(
+                    op,
+                    f"expected ops that compiler '{compiler}' takes on device '{device}', but none of its patterns "
+                    f"matches {_text(op)}",
+                )
 
     def keep(self, op: DeviceCopyOp, value: SSAValue) -> None:
         """Replace a copy that stands in the text by the one copy of its operand to the device."""
@@ -289,6 +319,47 @@ def _cause(domain: Domain) -> str:
     return f"{op.name} of {of} demands '{domain.device}'"
 
 
+def fence(call: Operation, device: str) -> None:
+    """Hold the operands and results of a call on a device, whatever computes or reads them elsewhere."""
+    block = call.parent
+    assert block is not None
+    for index, value in enumerate(list(call.operands)):
+        given = OnDeviceOp.make(value, device=device, constrain_body=False, constrain_result=True)
+        given.location = call.location
+        block.insert_op_before(given, call)
+        call.operands[index] = given.result
+    for result in call.results:
+        uses = list(result.uses)
+        taken = OnDeviceOp.make(result, device=device)
+        taken.location = call.location
+        block.insert_op_after(taken, call)
+        for use in uses:
+            use.operation.operands[use.index] = taken.result
+
+
+def compiler_name(function: FuncOp) -> str:
+    """The external compiler of a function; "" where mlc compiles it."""
+    name = function.attributes.get(EXTERNAL_COMPILER)
+    return name.data if isinstance(name, StringAttr) else ""
+
+
+def external_functions(module: ModuleOp, compilers: Mapping[str, str]) -> dict[str, FuncOp]:
+    """The functions that the compilers of devices make, by name."""
+    found = [op for op in module.body.block.ops if isinstance(op, FuncOp) and compiler_name(op) in compilers]
+    return {function.sym_name.data: function for function in found}
+
+
+def parse_compilers(text: str) -> dict[str, str]:
+    """`npu:toy+dsp:other` as compiler -> device; UserError for another text."""
+    compilers: dict[str, str] = {}
+    for item in text.split("+") if text else ():
+        device, _, compiler = item.partition(":")
+        if not device or not compiler:
+            raise UserError(f"expected compilers like npu:toy+dsp:other, but got '{item}'")
+        compilers[compiler] = device
+    return compilers
+
+
 @dataclass(frozen=True)
 class PlanDevicesPass(ModulePass):
     """
@@ -300,12 +371,18 @@ class PlanDevicesPass(ModulePass):
     `devices`: the names that constraints may use, joined by +, the host's first; without them any name is one, and the
     host is cpu. The host is where @main's arguments and results are, and whatever no constraint reaches. A module
     without constraints stays as it is.
+
+    `compilers`, as in npu:toy, names the external compilers that make the kernels of a device: calls of the functions
+    that graph-partition made for them are there, and nothing else may be.
     """
 
     name = "graph-plan-devices"
     devices: str = ""
+    compilers: str = ""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         names = self.devices.split("+") if self.devices else []
-        if any(isinstance(inner, OnDeviceOp | DeviceCopyOp) for inner in op.walk()):
-            DevicePlanner(op, names, names[0] if names else DEFAULT_DEVICE).run()
+        compilers = parse_compilers(self.compilers)
+        constrained = any(isinstance(inner, OnDeviceOp | DeviceCopyOp) for inner in op.walk())
+        if constrained or external_functions(op, compilers):
+            DevicePlanner(op, names, names[0] if names else DEFAULT_DEVICE, compilers).run()

@@ -1,6 +1,6 @@
-// RUN: mlc-opt %s -p 'graph-alter-op-layout,graph-select-algorithm{target=znver5}' --split-input-file | filecheck %s
-// RUN: mlc-opt %s -p 'graph-alter-op-layout,graph-select-algorithm{target=znver5 error-growth=4}' --split-input-file | filecheck %s --check-prefix=TIGHT
-// RUN: mlc-opt %s -p 'graph-alter-op-layout,graph-select-algorithm{target=znver5 error-growth=0}' --split-input-file | filecheck %s --check-prefix=EXACT
+// RUN: mlc-opt %s -p 'graph-alter-op-layout,graph-fuse-ops,graph-select-algorithm{target=znver5}' --split-input-file | filecheck %s
+// RUN: mlc-opt %s -p 'graph-alter-op-layout,graph-fuse-ops,graph-select-algorithm{target=znver5 error-growth=4}' --split-input-file | filecheck %s --check-prefix=TIGHT
+// RUN: mlc-opt %s -p 'graph-alter-op-layout,graph-fuse-ops,graph-select-algorithm{target=znver5 error-growth=0}' --split-input-file | filecheck %s --check-prefix=EXACT
 
 // Many pixels: tiles of 4 x 4 outputs, unless the accuracy budget only allows 2 x 2, or none.
 // CHECK-LABEL: func.func @large

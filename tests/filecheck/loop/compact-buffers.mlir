@@ -135,3 +135,46 @@ loop.func @gaps(%X: memref<8xf32>, %Y: memref<24xf32>, %n: index) attributes {ou
     loop.store %x, %Y[%i + 16] : f32
   }
 }
+
+// Parts of a partitioned loop that are partitioned once more have buffers of their own, too.
+// CHECK-LABEL: loop.func @rests_of_rests
+// CHECK-NEXT:    loop.for %main = 0 to 2 {
+// CHECK-NEXT:      loop.for %i = 0 to 3 {
+// CHECK-NEXT:        loop.alloc "local" : memref<4xf32>
+// CHECK:           loop.alloc "local" : memref<2xf32>
+// CHECK:         loop.for %i
+// CHECK-NEXT:      loop.alloc "local" : memref<4xf32>
+// CHECK-NOT:     loop.alloc
+loop.func @rests_of_rests(%X: memref<28xf32>, %Y: memref<28xf32>) attributes {outputs = 1 : i64} {
+  %b = loop.alloc "local" : memref<28xf32>
+  loop.for %main = 0 to 2 {
+    loop.for %i = 0 to 3 {
+      loop.for %k = 0 to 4 {
+        %x = loop.load %X[%main * 14 + %i * 4 + %k] : f32
+        loop.store %x, %b[%main * 14 + %i * 4 + %k] : f32
+      }
+      loop.for %k = 0 to 4 {
+        %x = loop.load %b[%main * 14 + %i * 4 - %k + 3] : f32
+        loop.store %x, %Y[%main * 14 + %i * 4 + %k] : f32
+      }
+    }
+    loop.for %k = 0 to 2 {
+      %x = loop.load %X[%main * 14 + %k + 12] : f32
+      loop.store %x, %b[%main * 14 + %k + 12] : f32
+    }
+    loop.for %k = 0 to 2 {
+      %x = loop.load %b[%main * 14 - %k + 13] : f32
+      loop.store %x, %Y[%main * 14 + %k + 12] : f32
+    }
+  }
+  loop.for %i = 0 to 7 {
+    loop.for %k = 0 to 4 {
+      %x = loop.load %X[%i * 4 + %k] : f32
+      loop.store %x, %b[%i * 4 + %k] : f32
+    }
+    loop.for %k = 0 to 4 {
+      %x = loop.load %b[%i * 4 - %k + 3] : f32
+      loop.store %x, %Y[%i * 4 + %k] : f32
+    }
+  }
+}

@@ -1,12 +1,16 @@
 """Programs for several devices: each kernel for its device's target, values as of a program for one."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import toy_accelerator
 
 import mlc
+from mlc.byoc import remove_compiler
+from mlc.dialects.graph import AddOp
 from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
@@ -182,9 +186,59 @@ def test_wrong_devices(path: Path, devices: Any, message: str):
 
 def test_the_text_of_a_device():
     with pytest.raises(
-        UserError, match="expected a device like little=x86-64-v2 or near=x86-64-v2@sram, but got 'little'"
+        UserError,
+        match="expected a device like little=x86-64-v2, near=x86-64-v2@sram or npu=native@sram:toy, but got 'little'",
     ):
         devices.parse_device("little")
     assert devices.parse_device("near=x86-64-v2@sram") == ("near", mlc.Device("x86-64-v2", memory="sram"))
     with pytest.raises(UserError, match="expected the memory of a device to be a word"):
         mlc.Device("native", memory="a b")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The model that the toy accelerator takes parts of, and its simulator."""
+    directory = tmp_path_factory.mktemp("toy")
+    module = toy_accelerator.load()
+    module.register(str(toy_accelerator.build(directory)))
+    yield toy_accelerator.write_model(directory / "net.onnx")
+    remove_compiler("toy")
+
+
+@pytest.mark.parametrize("memory", ["global", "sram"])
+def test_an_accelerator_is_a_device_with_a_compiler(toy: Path, tmp_path: Path, memory: str):
+    """What the compiler takes is on its device, each value that crosses is copied once, and the program is saved."""
+    inputs = toy_accelerator.inputs()
+    plain = mlc.compile(toy, threads=1)(inputs)["y"]
+    npu = mlc.Device("native", memory=memory, compiler="toy")
+    exe = mlc.compile(toy, devices={"npu": npu}, threads=1, cache=False)
+    np.testing.assert_allclose(exe(inputs)["y"], plain, rtol=1e-4, atol=1e-5)
+    rows = [(row.device, row.kernel.partition("_")[0]) for row in exe.profile(inputs).rows]
+    assert [device for device, kernel in rows if kernel == "toy"] == ["npu"] * 2
+    assert {device for device, kernel in rows if kernel not in ("toy", "device")} == {"cpu"}
+    copies = [device for device, kernel in rows if kernel == "device"]
+    assert copies == ([] if memory == "global" else ["npu", "cpu", "cpu", "npu", "cpu"])
+    model = described(exe, tmp_path / "saved")
+    assert model["devices"][1] == {"name": "npu", "target": "native", "memory": memory, "compiler": "toy"}
+    assert np.array_equal(mlc.load_executable(tmp_path / "saved")(inputs)["y"], exe(inputs)["y"])
+
+
+def test_a_device_computes_only_what_its_compiler_takes(toy: Path):
+    npu = mlc.Device("native", memory="sram", compiler="toy")
+    model = mlc.load(toy)
+    with model.edit() as graph:
+        graph.on_device(graph.find(AddOp)[0], "npu")
+    message = "expected ops that compiler 'toy' takes on device 'npu', but none of its patterns matches graph.add 'add'"
+    with pytest.raises(UserError, match=message):
+        mlc.compile(model, devices={"npu": npu}, cache=False)
+    with pytest.raises(UserError, match="expected a compiler of its own for each device, but got toy, toy"):
+        mlc.compile(toy, devices={"a": npu, "b": npu})
+    with pytest.raises(UserError, match="expected the compiler of a device to be an identifier, but got 'a b'"):
+        mlc.Device("native", compiler="a b")
+    with pytest.raises(UserError, match="expected a registered compiler, but got 'tpu'"):
+        mlc.compile(toy, devices={"npu": mlc.Device("native", compiler="tpu")}, cache=False)
+
+
+def test_the_command_line_names_a_devices_compiler():
+    assert devices.parse_device("npu=native@sram:toy") == ("npu", devices.Device("native", "sram", compiler="toy"))
+    assert devices.parse_device("npu=native:toy") == ("npu", devices.Device("native", compiler="toy"))

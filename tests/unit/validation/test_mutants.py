@@ -62,3 +62,18 @@ def test_the_score_is_99_percent(seed: str, tmp_path: Path) -> None:
 def test_no_correct_compilation_is_blamed() -> None:
     done = run("--correct")
     assert done.returncode == 0, done.stdout
+
+
+def test_correct_compilations_are_validated_within_a_time_and_resumed(tmp_path: Path) -> None:
+    file = tmp_path / "correct.json"
+    options = ("--correct", "--json", str(file), "--subject", "te-softmax")
+    done = run(*options, "--subject", "mixture-O3", "--seconds", "1")
+    assert done.returncode == 0, done.stdout
+    assert {one["subject"]: one["status"] for one in json.loads(file.read_text())} == {
+        "te-softmax": "right",
+        "mixture-O3": "not validated in time",
+    }
+    assert "1 are right, 0 of 2 correct compilations are blamed, 1 were not validated in time" in done.stdout
+    again = run(*options, "--resume")
+    assert "1 of 1 models are validated already" in again.stdout
+    assert "1 are right, 0 of 1" in again.stdout

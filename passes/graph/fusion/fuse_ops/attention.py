@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from xdsl.dialects.builtin import f32
+
 from mlc.dialects.graph import BatchMatmulOp, SoftmaxOp, TransposeOp, shape_of
 from mlc.passes.graph.shared.constants import is_static
 from mlc.targets.cost.thresholds import LEAST_QUERIES
@@ -31,9 +33,13 @@ def mixes(producer: KernelGroup, into: KernelGroup, group_of: Find) -> bool:
     shape, right = shape_of(softmax.type), shape_of(product.operands[1].type)
     if producer.output is not softmax or product.operands[0] is not softmax.results[0] or product.transpose_a:
         return False
-    if product.transpose_b or softmax.axis % len(shape) != len(shape) - 1 or not is_static(shape):
+    if product.transpose_b or softmax.axis % len(shape) != len(shape) - 1:
         return False
-    if shape[-2] < LEAST_QUERIES or len(right) != len(shape):
+    if is_static(shape[-2:-1]):
+        many = shape[-2] >= LEAST_QUERIES
+    else:  # te-pad-queries
+        many = softmax.type.element_type == f32
+    if not many or len(right) != len(shape):
         return False
     return len(producer.ops) == 1 and is_scores(group_of(softmax.operands[0]), softmax)
 

@@ -209,6 +209,9 @@ def test_what_has_no_llvm_ir(text: str, message: str) -> None:
 def test_errors_of_the_back_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match="expected LLVM IR, but got"):
         emit_object("define")
+    late = "define i32 @f() {\n  ret i32 %1\nlast:\n  %1 = add i32 1, 2\n  ret i32 %1\n}"
+    with pytest.raises(UserError, match="expected LLVM IR, but got: Instruction does not dominate all uses"):
+        emit_object(late)
     with pytest.raises(UserError, match="expected objects that link"):
         Library.load([emit_object("declare void @nowhere()\ndefine void @f() { call void @nowhere() ret void }")])
     with pytest.raises(UserError, match="expected a 64-bit ELF object"):

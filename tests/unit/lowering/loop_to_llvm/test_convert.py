@@ -400,6 +400,20 @@ def test_threads_have_their_own_scratch_and_share_the_workspace():
     assert functions[-1].attributes["mlc.workspace_bytes"].value.data >= 480
 
 
+def test_buffers_in_loops_with_indices_from_outside_of_them():
+    body = """loop.for %i = 0 to 3 parallel {{ loop.for %r = 0 to 2 {{
+      %L = loop.alloc "local" : memref<3x4xf32>
+      %W = loop.alloc "{scope}" : memref<3x4xf32>
+      loop.for %j = 0 to 4 {{ %x = loop.load %X[%i, %r, %j] : f32  loop.store %x, %L[%i, 3 - %j] : f32 }}
+      loop.for %j = 0 to 4 {{ %x = loop.load %L[%i, %j] : f32  loop.store %x, %W[%i, %j] : f32 }}
+      loop.for %j = 0 to 4 {{ %x = loop.load %W[%i, %j] : f32  loop.store %x, %Y[%i, %r, %j] : f32 }}
+    }} }}"""
+    x = rand(3, 2, 4)
+    for kind, scope in (("parallel", "local"), ("", "shared")):
+        text = func("%X: memref<3x2x4xf32>, %Y: memref<3x2x4xf32>", body.format(scope=scope).replace("parallel", kind))
+        differential(text, [x], [x[:, :, ::-1]], passes=())
+
+
 def test_symbols_of_sizes_are_arguments():
     text = func(
         "%X: memref<?x3xf32>, %Y: memref<?x3xf32>, %n: index",

@@ -7,6 +7,8 @@ import pytest
 from loop_kernels import rand
 from loop_native import close, native_kernel, parse
 
+from mlc.lowering.loop_to_llvm.convert import lower_kernel
+
 
 def copy(rows: int, lanes: int) -> str:
     """`out[k, j] = x[j, k]`, as one tile."""
@@ -30,3 +32,15 @@ def test_squares_take_no_scalar_loads():
     assert len(re.findall(r"shufflevector", run.ir)) == 64
     assert not re.search(r"load float,", run.ir)
     assert np.array_equal(run([np.arange(256, dtype=np.float32).reshape(16, 16)])[0], np.arange(256).reshape(16, 16).T)
+
+
+def test_rows_of_an_open_length_are_transposed_too():
+    text = """
+loop.func @k(%x: memref<?x?xf32>, %o: memref<16x16xf32>, %n: index) attributes {
+  outputs = 1 : i64, sizes = [#te.map<"%0, %0">, #te.map<"16, 16">]
+} {
+  %t = loop.load %x[d1, d0] tile (d0 : 16, d1 : 16) : vector<16x16xf32>
+  loop.store %t, %o[d0, d1] tile (d0 : 16, d1 : 16) : vector<16x16xf32>
+}"""
+    (function,) = lower_kernel(parse(text), 16)
+    assert str(function).count("llvm.shufflevector") == 64

@@ -68,3 +68,11 @@ def test_outputs_that_say_nothing():
     moved = [array(1.0, 2.5, 1.0, 3.0), array(9, dtype="int32")]
     assert silent_share(base, moved) == 0.75
     assert silent_share([array(7, dtype="int32")], [array(7, dtype="int32")]) == 0.0
+
+
+def test_an_algorithm_may_err_by_its_growth():
+    reference = Reference([np.ones(4, np.float32)], [1e-4], True)
+    got = [np.ones(4, np.float32) + 5e-4]
+    assert reference.difference(got) is not None
+    assert reference.difference(got, growth=12.0) is None
+    assert reference.difference([got[0] + 1e-3], growth=12.0) is not None

@@ -44,7 +44,7 @@ def conv_model(path: Path) -> Path:
 def with_layouts(path: Path, values: KnobValues) -> Executable:
     """The program of a model under a record of its layouts."""
     asked = mlc.compile(path, threads=1, records=NOTHING).report["records"]
-    (row,) = [row for row in asked if not row["kernel"]]
+    row = next(row for row in asked if not row["kernel"])
     key = (row["hash"], row["target"], row["threads"])
     return mlc.compile(path, threads=1, records=Snapshot("test", {key: SnapshotEntry(values, "", "layouts")}))
 

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 import mlc
 from mlc import te
 from mlc.support.errors import UserError
+from mlc.targets.description import describe
 from mlc.targets.target import Target
 from mlc.tuning.space import Knob, Part, Space, Values
 from mlc.tuning.task import Task
@@ -97,7 +98,8 @@ def candidate(_: Task, values: Values) -> ModuleOp:
 
 def test_features_of_candidates_and_the_tuner_that_begins_with_them() -> None:
     space = Space((Part("tiled", (Knob("rows", (1, 2, 5, 6, 24), 1), Knob("columns", (8, 16, 64), 8))),))
-    task = Task("matmul_1", "text", str(TARGET), 1, space, 2 * ROWS * COLUMNS * DEPTH)
+    flops = 2 * ROWS * COLUMNS * DEPTH
+    task = Task("matmul_1", "text", describe(TARGET), 1, space, flops, compiled_for=str(TARGET))
     features = LoweredFeatures(task, candidate)(range(space.size))
     assert features.shape == (space.size, len(NAMES))
     refused = [index for index in range(space.size) if space[index]["rows"] == 5]

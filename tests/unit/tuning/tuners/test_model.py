@@ -89,6 +89,15 @@ def test_errors_are_slower_than_all_that_ran() -> None:
     assert targets([inf, inf]).tolist() == [0.5, 0.5]
 
 
+def test_differences_of_slow_candidates_count_less() -> None:
+    costs = targets([1.0, 1.1, 2.0, 20.0, 22.0, 200.0])
+    assert costs[1] - costs[0] == pytest.approx(np.log(1.1))
+    assert costs[2] - costs[0] == pytest.approx(np.log(2.0))
+    assert costs[4] - costs[3] < 0.5 * np.log(1.1)
+    assert (np.diff(costs) > 0).all()
+    assert np.diff(costs[[0, 3, 5]])[1] < 0.5 * np.diff(costs[[0, 3, 5]])[0]
+
+
 def test_errors_everywhere_do_not_end_the_search() -> None:
     task = made_up_task(SMALL)
     tuner = ModelTuner(task, 0)

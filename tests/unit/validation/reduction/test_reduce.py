@@ -13,7 +13,7 @@ from mlc.interp.graph import run_function
 from mlc.passes.verifier import verify
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
-from mlc.validation.reduction import edits, places
+from mlc.validation.reduction import edits, places, schedule_edits
 from mlc.validation.reduction.edits import Edit, edited
 from mlc.validation.reduction.reduce import Reducer
 from mlc.validation.reduction.resize import Resizing, resized
@@ -143,6 +143,83 @@ def test_directives_of_a_schedule():
     assert len(names) <= 4 < before
     assert names[0] == "sched.schedule"
     assert "sched.vectorize" in names
+
+
+NEST = """loop.func @k(%x: memref<1x2x8xf32>, %o: memref<1x2x8xf32>) attributes {outputs = 1 : i64} {
+  %t = loop.alloc "shared" : memref<1x2x8xf32>
+  loop.for %a = 0 to 1 {
+    loop.for %b = 0 to 2 {
+      loop.for %c = 0 to 8 {
+        loop.block "t" (%va : 1 = %a, %vb : 2 = %b, %vc : 8 = %c) {
+          %0 = loop.load %x[%va, %vb, %vc] : f32
+          loop.store %0, %t[%va, %vb, %vc] : f32
+        }
+      }
+    }
+  }
+  loop.for %d = 0 to 1 {
+    loop.for %e = 0 to 2 {
+      loop.for %f = 0 to 8 {
+        loop.block "o" (%vd : 1 = %d, %ve : 2 = %e, %vf : 8 = %f) {
+          %1 = loop.load %t[%vd, %ve, %vf] : f32
+          loop.store %1, %o[%vd, %ve, %vf] : f32
+        }
+      }
+    }
+  }
+}
+sched.schedule @k {
+  %o = sched.block "o" : !sched.block
+  %0, %1, %2 = sched.loops %o : 3
+  %3, %4 = sched.split %2 [?, 4]
+  sched.reorder %0, %3, %1, %4
+  %5 = sched.fuse %0, %3
+  sched.parallel %5
+}"""
+
+
+def scheduled(subject):
+    """Whether a pass can apply the schedule of a subject, and makes a parallel loop of it."""
+    copy = subject.copy()
+    try:
+        run_passes(copy.module, make_context(), ["loop-apply-schedule"])
+    except UserError:
+        return False
+    return any(isinstance(op, loop.ForOp) and op.kind.data == "parallel" for op in copy.module.walk())
+
+
+def test_a_schedule_shrinks_with_its_nest():
+    """Loops go from the function and from the handles together, splits and fusions of what is left go, too."""
+    result, _ = reduced(subject_of(NEST), scheduled)
+    names = [op.name for op in result.module.walk() if op.name.startswith("sched.")]
+    assert names == ["sched.schedule", "sched.block", "sched.loops", "sched.parallel"]
+    func = next(op for op in result.module.walk() if isinstance(op, loop.FuncOp))
+    assert sum(isinstance(op, loop.ForOp) for op in func.walk()) == 1
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["fused", "reordered"])
+def test_directives_name_the_loops_that_are_left(number):
+    subject = subject_of(NEST)
+    index = next(i for i, op in enumerate(subject.module.walk()) if isinstance(op, sched.LoopsOp))
+    shorter = edited(subject, [Edit(index, schedule_edits.unlooped, number)])
+    assert scheduled(shorter)
+    reorder = next(op for op in shorter.module.walk() if isinstance(op, sched.ReorderOp))
+    assert len(reorder.operands) == 3
+    assert len(next(op for op in shorter.module.walk() if isinstance(op, sched.LoopsOp)).results) == 2
+
+
+def test_a_buffer_becomes_an_input():
+    """What computes a buffer goes where only its use matters."""
+
+    def check(candidate):
+        loads = [op for op in candidate.module.walk() if isinstance(op, loop.LoadOp)]
+        return any(op.buffer.name_hint == "t" for op in loads)
+
+    result, _ = reduced(subject_of(NEST), check)
+    func = next(op for op in result.module.walk() if isinstance(op, loop.FuncOp))
+    assert not any(isinstance(op, loop.AllocOp) for op in func.walk())
+    assert [arg.name_hint for arg in func.args] == ["t", "o"]
+    assert sum(isinstance(op, loop.StoreOp) for op in func.walk()) == 1
 
 
 def test_loops():
