@@ -92,16 +92,30 @@ def data_object(data: bytes, name: str, target: Target) -> bytes:
         return (directory / "data.o").read_bytes()
 
 
+def included_files(source: str, flags: Sequence[str], what: str) -> list[Path]:
+    """The headers that C source includes from the directories of `flags`; UserError if it cannot be preprocessed."""
+    with scratch_directory() as directory:
+        text = _compiled(source, ("-MM", "-MF", "found", *flags), what, directory, "found").decode()
+    words = text.partition(":")[2].replace("\\\n", " ").replace("\\ ", "\0").split()
+    paths = [Path(word.replace("\0", " ")) for word in words]
+    return [path for path in paths if path.is_absolute() and directory not in path.parents]
+
+
 def compile_c(source: str, flags: Sequence[str], what: str) -> bytes:
     """C99 source as an object of position-independent code; UserError with the compiler's message if that fails."""
+    with scratch_directory() as directory:
+        return _compiled(source, ("-c", "-fPIC", *flags, "-o", "kernel.o"), what, directory, "kernel.o")
+
+
+def _compiled(source: str, flags: Sequence[str], what: str, directory: Path, result: str) -> bytes:
+    """The file `result` that the C compiler makes of source in a directory."""
     compiler = os.environ.get("CC", "cc").split()
     if shutil.which(compiler[0]) is None:
         raise UserError(f"expected a C compiler for the code of {what}, but got no '{compiler[0]}'; set CC")
-    with scratch_directory() as directory:
-        (directory / "mlc_runtime.h").write_text(RUNTIME_HEADER)
-        (directory / "kernel.c").write_text(source)
-        command = [*compiler, "-c", "-fPIC", "-std=gnu99", f"-I{directory}", *flags, "kernel.c", "-o", "kernel.o"]
-        done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
-        if done.returncode:
-            raise UserError(f"expected the C code of {what} to compile, but got: {done.stderr.strip()}")
-        return Path(directory / "kernel.o").read_bytes()
+    (directory / "mlc_runtime.h").write_text(RUNTIME_HEADER)
+    (directory / "kernel.c").write_text(source)
+    command = [*compiler, "-std=gnu99", f"-I{directory}", *flags, "kernel.c"]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(f"expected the C code of {what} to compile, but got: {done.stderr.strip()}")
+    return (directory / result).read_bytes()

@@ -22,6 +22,8 @@ class MemoryOptions:
     planner: str = "best"
     seed: int = 0
     pools: tuple[DeclaredPool, ...] = ()
+    separate: bool = False
+    """Whether @main takes a pointer to each pool, behind those of the outputs, in place of offsets in one arena."""
 
     def __post_init__(self) -> None:
         if self.planner not in PLANNERS:

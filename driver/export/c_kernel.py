@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
+from mlc.codegen.c.call import prototypes
 from mlc.codegen.c.prelude import PRELUDE
 from mlc.codegen.c.program.kernel import CKernelText, print_kernel
 from mlc.codegen.external import compile_c
@@ -28,7 +29,9 @@ def c_passes(passes: Sequence[ModulePass]) -> list[ModulePass]:
 def c_object(module: ModuleOp, threads: int) -> tuple[bytes, CKernelText]:
     """The object and the C text of the kernel in a module of loops."""
     kernel = next(op for op in module.body.block.ops if isinstance(op, loop.FuncOp))
+    symbol, kernel.sym_name = kernel.sym_name.data, StringAttr("kernel")
+    named = f'int32_t kernel(void **, mlc_runtime *) __asm__("{symbol}");\n'  # a symbol may hold dots
     made = print_kernel(kernel, threads=threads > 1, prefix="")
     shared = '#include "mlc_runtime.h"\n#define MLC_LOCAL\n'
-    source = f"{shared}{PRELUDE}\n{made.text}"
-    return compile_c(source, _FLAGS, f"'{made.name}'"), made
+    source = f"{shared}{PRELUDE}\n{prototypes(kernel)}{named}{made.text}"
+    return compile_c(source, _FLAGS, f"'{symbol}'"), made

@@ -64,12 +64,9 @@ def _text(op: Operation, name: str) -> str:
     return attribute.data
 
 
-def compile_external(function: FuncOp, weights: WeightStore, target: Target) -> ExternalCode:
-    """The code that the function's compiler makes; UserError where that gives none, or none that compiles."""
-    from mlc.codegen.native import defined_symbols, emit_object
-
-    name, compiler = function.sym_name.data, _text(function, EXTERNAL_COMPILER)
-    what = f"'{name}' by compiler '{compiler}'"
+def kernel_of(function: FuncOp, weights: WeightStore, target: Target) -> ExternalKernel:
+    """What the function's compiler makes of it; UserError where that is no kernel."""
+    compiler, what = _text(function, EXTERNAL_COMPILER), what_of(function)
     try:
         made = compiler_of(compiler).codegen(region_of(function, weights, target))
     except UserError:
@@ -77,22 +74,48 @@ def compile_external(function: FuncOp, weights: WeightStore, target: Target) -> 
     except Exception as error:
         raise UserError(f"the codegen of {what} raised {type(error).__name__}: {error}", function) from error
     _check(made, what, target)
+    return made
+
+
+def what_of(function: FuncOp) -> str:
+    """An external kernel in messages."""
+    return f"'{function.sym_name.data}' by compiler '{_text(function, EXTERNAL_COMPILER)}'"
+
+
+def compile_external(function: FuncOp, weights: WeightStore, target: Target) -> ExternalCode:
+    """The code that the function's compiler makes; UserError where that gives none, or none that compiles."""
+    from mlc.codegen.native import emit_object
+
+    name, what = function.sym_name.data, what_of(function)
+    made = kernel_of(function, weights, target)
     body = made.object or compile_c(made.c_source, made.flags, what)
-    defined = defined_symbols(body)
-    for symbol in (f"{name}_body", *([f"{name}_init"] if made.init else [])):
-        if symbol not in defined:
-            raise UserError(f"expected the code of {what} to define '{symbol}', but it defines {', '.join(defined)}")
+    check_symbols(body, symbols_of(name, made), what)
     data, offsets = _packed(made.constants)
     kernel = KernelCode(
         emit_object(wrapper_text(name, made.init, offsets, target), target),
         workspace_bytes=made.workspace_bytes,
         libraries=list(made.libraries),
-        schedule=f"external: {compiler}",
+        schedule=f"external: {_text(function, EXTERNAL_COMPILER)}",
     )
     objects = {f"{name}_body": body}
     if offsets:
         objects[f"{name}_data"] = data_object(data, name, target)
     return ExternalCode(name, kernel, objects)
+
+
+def symbols_of(name: str, made: ExternalKernel) -> list[str]:
+    """The functions that an external kernel defines."""
+    return [f"{name}_body", *([f"{name}_init"] if made.init else [])]
+
+
+def check_symbols(body: bytes, symbols: Sequence[str], what: str) -> None:
+    """UserError where an object lacks one of the functions."""
+    from mlc.codegen.native import defined_symbols
+
+    defined = defined_symbols(body)
+    for symbol in symbols:
+        if symbol not in defined:
+            raise UserError(f"expected the code of {what} to define '{symbol}', but it defines {', '.join(defined)}")
 
 
 def _check(made: object, what: str, target: Target) -> None:
@@ -159,4 +182,4 @@ def _run(code: ExternalCode, inputs: Sequence[Any], like: Sequence[Any], target:
     return results
 
 
-__all__ = ["ExternalCode", "check_external", "compile_external"]
+__all__ = ["ExternalCode", "check_external", "check_symbols", "compile_external", "kernel_of", "symbols_of", "what_of"]

@@ -214,6 +214,9 @@ def _through_c(module: ModuleOp, recorder: _LevelRecorder) -> KernelCode:
     code.object, made = c_object(module, options.threads)
     code.workspace_bytes, code.scratch_bytes = made.workspace_bytes, made.scratch_bytes
     code.symbolic_bytes = encoded_rows(made.symbolic)
+    called = [op.called for op in made.calls]
+    code.functions = list(dict.fromkeys(one.name for one in called if one.convention == "registered"))
+    code.libraries = list(dict.fromkeys(name for one in called for name in one.libraries))
     code.seconds["codegen"] = time.perf_counter() - start
     return code
 

@@ -31,6 +31,7 @@ from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import functions_object, is_host, pool_object, probes_object
 from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.convert import find_function
+from mlc.lowering.graph_to_main.separate_pools import separate_pools
 from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
 from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
 from mlc.runtime.code import FUNCTIONS, POOL, PROBES
@@ -140,7 +141,7 @@ class Compilation:
                 "report": self.report(len(description["nodes"])),
             }
             artifact = draft.finish()
-        for validator in self.validators:
+        for validator in self.validators if not self.options.memory.separate else ():
             check_program(artifact, validator, self.target, self.options.threads)
         return artifact
 
@@ -334,7 +335,10 @@ class Compilation:
         keep = self.options.keep
         for level in keep & {"te", "loop"}:
             self.texts[level] = text_of(ModuleOp([main.clone()]), self.options) + self.texts.get(level, "")
-        module = ModuleOp([main.clone()])
+        program = main.clone()
+        if self.options.memory.separate:
+            separate_pools(program)
+        module = ModuleOp([program])
         run_passes(module, self.ctx, ["program"])
         text = print_module(module, target=self.host)
         if "llvm" in keep:

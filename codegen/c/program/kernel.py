@@ -18,6 +18,7 @@ from typing import Any
 from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from mlc.codegen.c.call import calls_of
 from mlc.codegen.c.emit import STATEMENTS
 from mlc.codegen.c.printer import CPrinter, on_heap, static_bytes
 from mlc.codegen.c.program.tidy import tidied
@@ -43,22 +44,27 @@ class CKernelText:
     symbolic: tuple[tuple[Index, ...], ...] = ()
     """The buffers of open sizes in the workspace: the factors of the bytes of each, over the kernel's sizes, which the
     number of threads follows."""
+    calls: tuple[loop.ExternCallOp, ...] = ()
+    """The calls of registered functions and of C functions."""
 
 
-def print_kernel(func: loop.FuncOp, *, threads: bool, prefix: str = "") -> CKernelText:
+def print_kernel(func: loop.FuncOp, *, threads: bool, prefix: str = "", calls: str = "") -> CKernelText:
     """
     One kernel, named `prefix` and its name, without the prelude.
+
+    A C function that it calls is named `calls` and its name.
 
     Parallel loops run on `rt->parallel_for` with `threads`, else one iteration after another.
 
     Raises UserError for tiles that a parallel loop takes from outside.
     """
-    printer = _Printer(_STATEMENTS, threads=threads, kernel=prefix + func.sym_name.data)
+    printer = _Printer(_STATEMENTS, threads=threads, kernel=prefix + func.sym_name.data, calls=calls)
     printer.function(func)
     known = [f"enum {{ {printer.kernel}_static = {printer.workspace.most} }}; /* bytes of workspace */"]
     lines = [*(known if printer.rows else []), *printer.tasks, *printer.lines]
     text = tidied("\n".join(lines) + "\n")
-    return CKernelText(printer.kernel, text, printer.workspace.most, printer.scratch.most, tuple(printer.rows))
+    bytes_ = printer.workspace.most, printer.scratch.most
+    return CKernelText(printer.kernel, text, *bytes_, tuple(printer.rows), tuple(calls_of(func)))
 
 
 @dataclass
@@ -86,12 +92,17 @@ class _Printer(CPrinter):
     workspace: _Room = field(default_factory=_Room)
     scratch: _Room = field(default_factory=_Room)
     kernel: str = ""
+    calls: str = ""
     operands: int = 0
     symbols: list[SSAValue] = field(default_factory=list)
     rows: list[tuple[Index, ...]] = field(default_factory=list)
     """The factors of the bytes of the buffers of open sizes."""
     places: dict[SSAValue, str] = field(default_factory=dict)
     """The variable with the address of each of these buffers; of a local one, the address for thread 0."""
+
+    def c_function(self, name: str) -> str:
+        """The name by which a C function is called."""
+        return self.calls + name
 
     def head(self, func: loop.FuncOp) -> str:
         """The first line of a kernel."""

@@ -6,6 +6,9 @@
     programs.py      the example, the check on recorded values, the reader of weights
     project.py       Makefile, CMake, pkg-config, README
     c_source.py      the program as C99 (codegen/c/program), for packages of source
+    functions.py     the C functions that the program calls by name: a struct of pointers
+    pools.py         the memory pools: arrays that the caller may hand in
+    c_calls.py       what kernels in C source call; c_external.py: other compilers' kernels in C source
     write.py         the directory
 
 `templates/` holds the files as they are written, with $words for what differs from model to model.

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
@@ -17,14 +16,21 @@ from mlc.codegen.c.program.main import print_main
 from mlc.dialects import loop
 from mlc.dialects.attributes import EXTERNAL_COMPILER, MAIN_SYMBOLS
 from mlc.driver.describe import describe, write_weights
+from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, rooms, signature_of
+from mlc.driver.export.package.c_calls import CCalls
+from mlc.driver.export.package.c_external import external_source
+from mlc.driver.export.package.spec import identifiers
+from mlc.driver.export.package.words import words_text
 from mlc.driver.export.sizes import C99, size_functions
 from mlc.driver.kernels.kernel import kernel_passes
 from mlc.driver.models.compilation import Compilation
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
+from mlc.lowering.graph_to_main.separate_pools import separate_pools
 from mlc.lowering.loop_to_llvm.memory import encoded_rows
 from mlc.support.abi import C_DECLARATIONS
 from mlc.support.errors import UserError
+from mlc.targets.target import Target
 
 MOST_EMBEDDED = 256 << 20
 """Bytes of weights up to which they are written as C: compilers take about 20 times that in memory."""
@@ -42,7 +48,7 @@ _SUPPORT = """\
 #ifndef MLC_RUNTIME_DECLARED
 #define MLC_RUNTIME_DECLARED
 {runtime}#endif
-#endif
+{calls}#endif
 """
 
 
@@ -55,22 +61,29 @@ class CSource:
         options = compilation.options
         specs = signature_of(compilation.model)
         self.main, sources = compilation.plan()
-        external = [name for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes]
-        if external:
-            raise UserError(f"expected kernels that mlc compiles in a package of C source, but {external[0]} is not")
-        names = {name: f"{self.prefix}_{name}" for name in sources}
+        self.words = dict(zip(sources, identifiers(list(sources), "kernel"), strict=True))
+        names = {name: f"{self.prefix}_{word}" for name, word in self.words.items()}
+        own = {name: op for name, op in sources.items() if EXTERNAL_COMPILER not in op.attributes}
+        target, weights = Target.parse(options.target), compilation.model.weights
+        others = [op for name, op in sources.items() if name not in own]
+        self.external = [external_source(op, weights, target, self.prefix) for op in others]
         passes = kernel_passes(options)
         first, last = (next(k for k, one in enumerate(passes) if one.name == n) for n in _TILES)
         passes = [*passes[:first], *parse_pipeline("loop-scalarize"), *passes[first:last]]
-        self.kernels = [self._kernel(compilation, op, passes) for op in sources.values()]
-        description, workspace = self._description(sources), max((k.workspace_bytes for k in self.kernels), default=0)
+        self.kernels = {name: self._kernel(compilation, op, passes) for name, op in own.items()}
+        self.calls = CCalls.of(self.kernels.values(), self.prefix)
+        made = (*self.kernels.values(), *self.external)
+        description, workspace = self._description(sources), max((k.workspace_bytes for k in made), default=0)
         self.model = {
             **specs,
             **description,
             "entry": f"{self.prefix}_main",
             "workspace_bytes": description["plan"]["bytes"] + workspace,
             "kernel_workspace_bytes": workspace,
-            "scratch_bytes": max((k.scratch_bytes for k in self.kernels), default=0),
+            "pools": checked_pools(self.main, workspace),
+            "scratch_bytes": max((k.scratch_bytes for k in self.kernels.values()), default=0),
+            "functions": self.calls.functions,
+            "libraries": list(dict.fromkeys([*self.calls.libraries, *(n for k in self.external for n in k.libraries)])),
             "target": {"cpu": "C99"},
         }
         self.files = self._files(names, options.threads)
@@ -80,14 +93,17 @@ class CSource:
         if MAIN_SYMBOLS not in self.main.attributes:
             return describe(self.main, {}, {})
         found = describe_symbolic(self.main, {name: kernel_shapes(op) for name, op in sources.items()}, {}, {})
-        rows = {name: encoded_rows(kernel.symbolic) for name, kernel in zip(sources, self.kernels, strict=True)}
-        return {**found, "kernel_rooms": rooms(found["nodes"], rows)}
+        rows = {name: encoded_rows(kernel.symbolic) for name, kernel in self.kernels.items()}
+        return {**found, "kernel_rooms": rooms(found["nodes"], dict.fromkeys(sources, ()) | rows)}
 
     def _kernel(self, compilation: Compilation, source: FuncOp, passes: Sequence[ModulePass]) -> CKernelText:
         module = ModuleOp([source.clone()])
         run_passes(module, compilation.ctx, passes)
         kernel = next(op for op in module.body.block.ops if isinstance(op, loop.FuncOp))
-        return print_kernel(kernel, threads=compilation.options.threads > 1, prefix=f"{self.prefix}_")
+        kernel.sym_name = StringAttr(self.words[kernel.sym_name.data])
+        return print_kernel(
+            kernel, threads=compilation.options.threads > 1, prefix=f"{self.prefix}_", calls=f"{self.prefix}_c_"
+        )
 
     def _files(self, names: dict[str, str], threads: int) -> dict[str, str]:
         """The C files by name."""
@@ -97,13 +113,20 @@ class CSource:
             caps=self.name.upper(),
             prelude=PRELUDE,
             runtime=C_DECLARATIONS if threads > 1 else C_DECLARATIONS.partition("/* A runtime on")[0],
+            calls=self.calls.declarations,
         )
         declared = "".join(f"int32_t {name}(void **args, mlc_runtime *rt);\n" for name in names.values())
-        main = print_main(self.main, f"{self.prefix}_main", names)
+        program = self.main.clone()
+        separate_pools(program)
+        main = print_main(program, f"{self.prefix}_main", names)
         files = {f"{self.name}_support.h": support, f"{self.name}_main.c": f"{head}{declared}\n{main}"}
         if self.model["symbols"]:
             files[f"{self.name}_sizes.c"] = head + size_functions(self.model, self.prefix, C99)
-        return files | {f"{k.name.removeprefix(self.prefix + '_')}.c": head + k.text for k in self.kernels}
+        if self.calls.definitions:
+            files[f"{self.name}_calls.c"] = self.calls.definitions
+        for kernel in self.external:
+            files |= kernel.files(self.name)
+        return files | {f"{self.words[name]}.c": head + kernel.text for name, kernel in self.kernels.items()}
 
     def write_weights(self, compilation: Compilation, path: Path) -> int:
         """Write the weights to a binary file, each at a multiple of 64 bytes; the bytes."""
@@ -120,9 +143,5 @@ def weights_text(weights: Path, name: str) -> str:
         raise UserError(
             f"expected weights of at most {MOST_EMBEDDED} bytes in C source, but got {size}; use --weights beside"
         )
-    data = weights.read_bytes()
-    words = np.frombuffer(data + bytes(-len(data) % 8), "<u8")
-    rows = [words[k : k + 6] for k in range(0, len(words), 6)]
-    lines = ["  " + " ".join(f"0x{word:x}u," if word < 1 << 32 else f"0x{word:x}ull," for word in row) for row in rows]
-    body = "\n".join(lines) or "  0"
-    return f"#include <stdint.h>\n\n/* Little-endian words. */\nconst uint64_t {name}[] = {{\n{body}\n}};\n"
+    text = f"/* Little-endian words. */\nconst uint64_t {name}[] = {words_text(weights.read_bytes())};\n"
+    return f"#include <stdint.h>\n\n{text}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mlc.driver.export.package import functions
+from mlc.driver.export.package import functions, pools
 from mlc.driver.export.package.spec import PackageSpec, PackedTensor
 from mlc.support.abi import ABI_VERSION, C_DECLARATIONS, FUNCTION_MISSING
 
@@ -84,17 +84,17 @@ def header(spec: PackageSpec) -> str:
         more.append("  mlc_runtime *runtime;                          /* a thread pool; NULL: the calling thread */\n")
     if spec.weights == "beside":
         more.append("  const void *weights;                           /* the content of the file of weights */\n")
-    more.append(functions.options(spec))
+    more += [functions.options(spec), pools.option(spec)]
     status = _MISSING.format(caps=spec.name.upper(), missing=FUNCTION_MISSING) if spec.functions else ""
     arena = _ARENA.format(caps=spec.name.upper(), own=spec.own_bytes, scratch=spec.scratch_bytes)
     return spec.filled(
         "header.h",
-        macros="" if spec.symbols else arena,
+        macros=("" if spec.symbols else arena) + pools.macros(spec),
         inputs=_fields(spec.inputs, "const "),
         outputs=_fields(spec.outputs, ""),
         sizes=_sizes(spec) if spec.symbols else "",
         runtime=_RUNTIME.format(declarations=declarations) if spec.threads > 1 else "",
-        functions=functions.struct(spec),
+        functions=functions.struct(spec) + pools.struct(spec),
         more_status=status,
         malloc="malloc" if spec.malloc else "an arena is needed",
         more_options="".join(more),
@@ -111,6 +111,8 @@ def interface(spec: PackageSpec) -> str:
     wrong = [f" ||\n      is_wrong({struct}->{t.field}, {t.width})" for struct, t in tensors]
     release = "  if (memory && !options->allocate) free(memory);" if spec.malloc else ""
     own = "own_bytes(sizes, rt.threads)" if spec.symbols else str(spec.own_bytes)
+    if pools.has_workspace(spec):
+        own = f"options->pools ? 0 : {own}"
     return spec.filled(
         "interface.c",
         includes=_includes(spec),
@@ -123,7 +125,8 @@ def interface(spec: PackageSpec) -> str:
         size_functions=_size_functions(spec) if spec.symbols else "",
         sizes_parameter=f"const {spec.name}_sizes *sizes," if spec.symbols else "",
         version=ABI_VERSION,
-        io=len(io),
+        io=max(1, len(io) + len(spec.pools)),
+        pools="\n".join(f"  {line}" for line in pools.fill(spec, len(io), _weights(spec))),
         wrong="".join([" || !sizes" if spec.symbols else "", *wrong]),
         fill_io="\n".join(f"  {line}" for line in io),
         given=_given(spec),
@@ -222,7 +225,10 @@ def _given(spec: PackageSpec) -> str:
         steps = f" || sizes->{field} % {step}" if step > 1 else ""
         lines.append(f"if (sizes->{field} < {low} || sizes->{field} > {high}{steps}) {invalid}")
     if spec.weights == "beside":
-        lines.append(f"if (is_wrong(options->weights, 64)) {invalid}")
+        needed = pools.weights_needed(spec)
+        wrong = f"({needed}) && is_wrong(options->weights, 64)" if needed else "is_wrong(options->weights, 64)"
+        lines.append(f"if ({wrong}) {invalid}")
+    lines += [f"if ({condition}) {invalid}" for condition in pools.wrong(spec)]
     if spec.functions:
         lines.append(f"if ({functions.missing(spec)}) return {spec.name.upper()}_MISSING_FUNCTION;")
     if spec.threads > 1:

@@ -32,13 +32,35 @@ set_target_properties({name} PROPERTIES
 """
 
 
+_EXTERNAL_RULE = """
+{object}: {source}
+\t@mkdir -p build
+\t$(CC) -std=gnu99 -w $(CFLAGS) {flags} -fPIC -Isrc/external -Isrc -c $< -o $@
+"""
+_EXTERNAL_FLAGS = """\
+set_source_files_properties(src/external/{name} PROPERTIES COMPILE_FLAGS
+  "-std=gnu99 -w {flags} -I${{CMAKE_CURRENT_SOURCE_DIR}}/src/external")
+"""
+
+
+def _object_of(name: str) -> str:
+    """The object of a file in src/external."""
+    return f"build/{name.removesuffix('.c')}.o" if name.endswith(".c") else f"src/external/{name}"
+
+
 def makefile(spec: PackageSpec, sources: list[str]) -> str:
     """The Makefile; `sources` are the names of the C files in src/ that the library is made of."""
-    objects = " ".join(f"build/{name.removesuffix('.c')}.o" for name in sources)
+    objects = [f"build/{name.removesuffix('.c')}.o" for name in sources]
+    objects += [_object_of(name) for name, _ in spec.external]
+    rules = "".join(
+        _EXTERNAL_RULE.format(object=_object_of(name), source=f"src/external/{name}", flags=" ".join(flags))
+        for name, flags in spec.external
+        if name.endswith(".c")
+    )
     beside = f"\tinstall -m 644 weights/{spec.name}.weights $(DESTDIR)$(PREFIX)/lib\n"
     return spec.filled(
         "Makefile",
-        rules=_C_RULES.format(objects=objects, name=spec.name) if spec.lang == "c" else "",
+        rules=_C_RULES.format(objects=" ".join(objects), name=spec.name) + rules if spec.lang == "c" else "",
         rpath="-Wl,-rpath,'$$ORIGIN/../lib' " if spec.lang == "so" else "",
         install_weights=beside if spec.weights == "beside" else "",
         function_libraries=_function_libraries(spec),
@@ -50,8 +72,10 @@ def cmake(spec: PackageSpec, sources: list[str]) -> str:
     """CMakeLists.txt."""
     pthread = "".join(f"{' ' if spec.lang == 'c' else ';'}{_cmake_name(name)}" for name in spec.links)
     if spec.lang == "c":
-        files = "\n  ".join(f"src/{name}" for name in sources)
+        names = [*sources, *(f"external/{name}" for name, _ in spec.external)]
+        files = "\n  ".join(f"src/{name}" for name in names)
         library = _C_LIBRARY.format(name=spec.name, sources=files, pthread=pthread)
+        library += "".join(_EXTERNAL_FLAGS.format(name=name, flags=" ".join(flags)) for name, flags in spec.external)
     else:
         kind = "SHARED" if spec.lang == "so" else "STATIC"
         library = _LIBRARY.format(name=spec.name, kind=kind, library=spec.library, pthread=pthread)

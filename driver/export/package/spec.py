@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.codegen.link import library_flags
 from mlc.driver.export.c_header import C_TYPES, item_bytes
+from mlc.driver.export.package.pools import PackedPool
 from mlc.runtime.sizes import Size, evaluate
 from mlc.runtime.sizes import text as text_of
 from mlc.support.alignment import ALIGNMENT
@@ -77,6 +78,8 @@ class PackageSpec:
     """The values of the open sizes on which inputs and outputs were recorded."""
     registered: Sequence[LibraryFunction] = ()
     """The C functions that the program calls by name, in the order of its table."""
+    external: Sequence[tuple[str, Sequence[str]]] = ()
+    """The files in src/external of other compilers' kernels in C source: C with its flags, or objects."""
 
     @property
     def prefix(self) -> str:
@@ -103,6 +106,13 @@ class PackageSpec:
         """The functions that the program calls by name: the field of each, and its name."""
         names: Sequence[str] = self.model.get("functions", ())
         return list(zip(identifiers(names, "function"), names, strict=True))
+
+    @property
+    def pools(self) -> list[PackedPool]:
+        """The memory pools that the model was compiled for, in the order in which the program takes them."""
+        rows = self.model.get("pools", ())
+        fields = identifiers([row["name"] for row in rows], "pool")
+        return [PackedPool(field, **row) for field, row in zip(fields, rows, strict=True)]
 
     @property
     def target(self) -> str:

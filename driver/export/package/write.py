@@ -119,8 +119,10 @@ def _c_program(spec: PackageSpec, compilation: Compilation, made: Path, scratch:
     if spec.threads > 1:
         files[f"{spec.name}_pool.c"] = spec.filled("pool.c", version=interface.ABI_VERSION)
     for file, text in files.items():
+        (made / "src" / file).parent.mkdir(exist_ok=True)
         (made / "src" / file).write_text(text)
-    return spec
+    external = [one.write(made / "src" / "external") for one in program.external]
+    return replace(spec, external=external)
 
 
 def _library(
@@ -133,7 +135,8 @@ def _library(
     scratch: Path,
 ) -> PackageSpec:
     """The program as a library in lib/."""
-    artifact, owned = build_artifact(source, options, sizes[0], cache, symbols=sizes[1], name=spec.name)
+    apart = replace(options, memory=replace(options.memory, separate=bool(options.memory.pools)))
+    artifact, owned = build_artifact(source, apart, sizes[0], cache, symbols=sizes[1], name=spec.name)
     try:
         lib.check_exportable(artifact, lib.machine_of(artifact.model))
         spec = replace(spec, model=artifact.model)

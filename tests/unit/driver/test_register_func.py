@@ -16,8 +16,6 @@ from mlc import te
 from mlc.dialects import own_ops
 from mlc.dialects.graph.base import ELEMENTWISE, OPAQUE, GraphOp, Sample
 from mlc.dialects.graph.types import Tensor, tensor
-from mlc.driver.export.package import write_package
-from mlc.driver.options import Options
 from mlc.lowering.graph_to_te.table import LOWERINGS, lowering
 from mlc.support.abi import FUNCTION, FUNCTION_MISSING
 from mlc.support.errors import UserError

@@ -1,6 +1,7 @@
 """Packages of programs that call other people's C: registered functions, C functions of libraries."""
 
 import ctypes
+import re
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
@@ -44,7 +45,7 @@ int32_t times_three(void *context, const tensor *t, int32_t inputs, int32_t outp
   for (int64_t k = 0; k < t[0].shape[0] * t[0].shape[1]; ++k) ((float *)t[1].data)[k] = by * x[k];
   return 0;
 }
-int times_four(const float *x, float *y, int count, float by) {
+int scale_by(const float *x, float *y, int count, float by) {
   for (int k = 0; k < count; ++k) y[k] = by * x[k];
   return 0;
 }
@@ -137,7 +138,7 @@ int main(void) {
 
 
 @pytest.mark.usefixtures("registered")
-@pytest.mark.parametrize("lang", ["a", "so"])
+@pytest.mark.parametrize("lang", ["a", "so", "c"])
 def test_a_registered_c_function_is_a_pointer_of_the_caller(tmp_path: Path, library: Path, lang: str):
     directory = package(tmp_path, lang)
     done = make(directory, "check")
@@ -154,6 +155,24 @@ def test_a_registered_c_function_is_a_pointer_of_the_caller(tmp_path: Path, libr
     assert subprocess.run([directory / "program"], check=False).returncode == 0
 
 
+@pytest.mark.parametrize(("lang", "threads"), [("a", 1), ("c", 1), ("c", 2)])
+def test_c_functions_of_a_library(tmp_path: Path, library: Path, lang: str, threads: int):
+    def scaled(op: Any, x: Any) -> Any:
+        count, by = np.int32(x.shape[0] * x.shape[1]), np.float32(3)
+        copied = te.extern(x.shape, [x], te.c_call("memcpy", te.output(), x, np.int64(4 * count)), name="copied")
+        call = te.c_call("scale_by", copied, te.output(), int(count), by, libraries=[str(library)], status=True)
+        return te.extern(x.shape, [copied], call, name="scaled")
+
+    lowering(ScaledOp)(scaled)
+    directory = package(tmp_path, lang, threads)
+    done = make(directory, "check")
+    assert not done.returncode, done.stderr + done.stdout
+    assert "y: agrees" in done.stdout
+    config = (directory / "net.pc").read_text()
+    assert re.search(rf"^Libs.private: .*{re.escape(str(library))}", config, re.MULTILINE)
+    assert str(library) in (directory / "CMakeLists.txt").read_text()
+
+
 @pytest.mark.usefixtures("registered")
 def test_functions_that_are_no_symbols_are_refused(tmp_path: Path):
     mlc.register_func("test.scaled", lambda x, y: np.multiply(x, 3, out=y), override=True)
@@ -161,7 +180,7 @@ def test_functions_that_are_no_symbols_are_refused(tmp_path: Path):
         package(tmp_path, "a")
     mlc.register_func("test.scaled", FUNCTION(lambda *_: 0), override=True)
     with pytest.raises(UserError, match=r"'test\.scaled', which the program calls, to be a symbol of a library"):
-        package(tmp_path, "so")
+        package(tmp_path, "c")
     mlc.remove_func("test.scaled")
     with pytest.raises(UserError, match=r"expected a registered function 'test\.scaled'"):
         package(tmp_path, "a")

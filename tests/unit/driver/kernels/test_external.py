@@ -1,5 +1,6 @@
 """External compilers: the toy accelerator takes over parts of a model; compiled, saved, exported, validated."""
 
+import shutil
 import subprocess
 from collections.abc import Generator
 from pathlib import Path
@@ -21,6 +22,7 @@ from mlc.byoc import (
     remove_compiler,
     wildcard,
 )
+from mlc.codegen.external import compile_c
 from mlc.driver.export.package.write import write_package
 from mlc.driver.options import Options
 from mlc.support.errors import UserError
@@ -34,6 +36,17 @@ func.func @main(%x: tensor<2x4xf32> {graph.name = "x"}) -> (tensor<2x4xf32> {gra
   %0 = graph.add %x, %w : tensor<2x4xf32>
   %1 = graph.softmax %0 : tensor<2x4xf32>
   return %1 : tensor<2x4xf32>
+}
+"""
+
+ADD_C = """
+#include "mlc_runtime.h"
+static const float *w;
+int32_t INIT(void **constants, mlc_runtime *rt) { (void)rt; w = constants[0]; return 0; }
+int32_t NAME(void **args, mlc_runtime *rt) {
+  (void)rt;
+  for (int k = 0; k < 8; ++k) ((float *)args[1])[k] = ((const float *)args[0])[k] + w[k];
+  return 0;
 }
 """
 
@@ -173,8 +186,39 @@ def test_packaged(toy: Any, net: Path, tmp_path: Path):
     options = Options(threads=1, compilers=("toy",))
     write_package(net, tmp_path / "a", options, name="net", lang="a")
     subprocess.run(["make", "-s", "check"], check=True, cwd=tmp_path / "a")
-    with pytest.raises(UserError, match="expected kernels that mlc compiles in a package of C source, but toy_"):
-        write_package(net, tmp_path / "c", options, name="net", lang="c")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_in_a_package_of_c_source(toy: Any, net: Path, library: Path, tmp_path: Path, threads: int):
+    options = Options(threads=threads, compilers=("toy",))
+    write_package(net, tmp_path / "net", options, name="net", lang="c")
+    assert not any(str(toy_accelerator.HERE) in path.read_text() for path in (tmp_path / "net").glob("[!t]*/**/*.[ch]"))
+    assert str(toy_accelerator.HERE) not in (tmp_path / "net" / "Makefile").read_text()
+    assert (tmp_path / "net" / "src" / "external" / "accelerator.h").is_file()
+    done = subprocess.run(["make", "-s", "check"], cwd=tmp_path / "net", capture_output=True, text=True)
+    assert not done.returncode, done.stderr + done.stdout
+    assert "y: agrees" in done.stdout
+    assert str(library) in (tmp_path / "net" / "net.pc").read_text().partition("Libs.private:")[2]
+    if shutil.which("cmake"):
+        for command in (["cmake", "-S", "net", "-B", "cmake"], ["cmake", "--build", "cmake"]):
+            subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
+        subprocess.run(["ctest", "--test-dir", "cmake"], check=True, cwd=tmp_path, capture_output=True)
+
+
+def test_an_object_in_a_package_of_c_source(add: Path, tmp_path: Path):
+    def codegen(region: Region) -> ExternalKernel:
+        array = next(iter(region.constants.values()))
+        source = ADD_C.replace("NAME", region.name).replace("INIT", region.init)
+        return ExternalKernel(object=compile_c(source, ["-O1"], "mine"), constants=[array], init=True)
+
+    register_compiler("mine", [Pattern("add", is_op("graph.add")(wildcard(), is_constant()))], codegen, version="1")
+    write_package(add, tmp_path / "net", Options(threads=1, compilers=("mine",)), name="net", lang="c")
+    done = subprocess.run(["make", "-s", "check"], cwd=tmp_path / "net", capture_output=True, text=True)
+    assert not done.returncode, done.stderr + done.stdout
+    x = np.fromfile(tmp_path / "net" / "test" / "input_0.bin", np.float32).reshape(2, 4)
+    y = np.fromfile(tmp_path / "net" / "test" / "output_0.bin", np.float32).reshape(2, 4)
+    expected = np.exp(x + np.arange(8).reshape(2, 4))
+    np.testing.assert_allclose(y, expected / expected.sum(1, keepdims=True), rtol=1e-4)
 
 
 def test_through_the_context_and_the_command(toy: Any, net: Path, library: Path, tmp_path: Path, capsys: Any):
