@@ -5,12 +5,17 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
+from mlc.dialects.index import dim
 from mlc.schedules.analysis import KernelInfo, Stage, slides
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.schedules.strategies.injective import pointwise_vectors
 from mlc.targets.target import Target
+
+MANY_REGISTERS = 32
+"""Vector registers from which a pointwise stage with its constants and the sums of a reduction fit."""
+F32_BYTES = 4
 
 
 def common_outer(kernel: KernelInfo) -> int:
@@ -63,14 +68,19 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
     s.symbolic |= {loops[k] for k in root.symbolic}
     grid = s.grid(loops[:n])
     width = target.lanes("f32")
-    _vectorize_stage(s, root, block, loops[n:], width, n)
+    _vectorize_stage(s, root, block, loops[n:], width)
+    joined = joined_sums(kernel, pointwise_vectors(s) * width, target) if grid else {}
     for st in reversed(kernel.stages[:-1]):
         b = s.block(st.name)
         if grid:
             s.compute_at(b, grid[-1])
         inner = list(s.loops(b, len(st.extents), under=grid[-1] if grid else None))
         s.symbolic |= {inner[k] for k in st.symbolic}
-        _vectorize_stage(s, st, b, inner[n:], width, n)
+        if any(st is one for one in joined.values()):
+            continue
+        parts = _vectorize_stage(s, st, b, inner[n:], width)
+        if parts is not None and (following := joined.get(st.name)) is not None:
+            _join(s, following, parts)
     if grid:
         if root.symbolic:
             parallelize(s, grid, root, root.points / width * len(kernel.stages), target, threads)
@@ -79,19 +89,58 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
     return s.finish()
 
 
-def _vectorize_stage(s: ScheduleBuilder, st: Stage, block: SSAValue, inner: list[SSAValue], width: int, n: int) -> None:
-    """Vectorize the last axis by several vectors; a reduction is initialized before its loops."""
+def joined_sums(kernel: KernelInfo, lanes: int, target: Target) -> dict[str, Stage]:
+    """
+    By pointwise stage the reduction that runs in the same loop over pieces of `lanes` elements: it reads these elements
+    while they are in registers, and whatever else it reads stands before.
+
+    Without registers for both, only rows that the first cache does not hold gain.
+    """
+    found: dict[str, Stage] = {}
+    for k, st in enumerate(kernel.stages):
+        own = [r for r in st.reads if r.tensor in kernel.by_result]
+        if not st.is_reduction or len(st.reduce) != 1 or not own:
+            continue
+        last = max((kernel.by_result[r.tensor] for r in own), key=kernel.stages.index)
+        identity = tuple(dim(axis) for axis in range(len(st.extents)))
+        whole = all(r.exprs == identity and not r.mask for r in own if r.tensor in last.results)
+        same = not last.is_reduction and last.extents == st.extents and last.symbolic == st.symbolic
+        long = st.extents[-1] > lanes or st.reduce[-1] in st.symbolic
+        fits = target.vector_registers >= MANY_REGISTERS or st.extents[-1] * F32_BYTES > target.l1_bytes
+        if whole and same and long and fits and last.name not in found and kernel.stages.index(last) < k:
+            found[last.name] = st
+    return found
+
+
+def _join(s: ScheduleBuilder, st: Stage, parts: SSAValue) -> None:
+    """Reduce each piece of a row behind the stage that computes it; the reduction is initialized before the loop."""
+    block = s.block(st.name)
+    s.reverse_compute_at(block, parts)
+    *_, lanes = s.loops(block, len(st.extents), under=parts)
+    s.decompose_reduction(block, parts)
+    s.vectorize(lanes)
+
+
+def _vectorize_stage(
+    s: ScheduleBuilder, st: Stage, block: SSAValue, inner: list[SSAValue], width: int
+) -> SSAValue | None:
+    """
+    Vectorize the last axis by several vectors; a reduction is initialized before its loops.
+
+    Gives the loop over the pieces of the last axis; None where it is one piece.
+    """
     if not inner:
-        return
-    extent, last = st.extents[-1], inner[-1]
+        return None
+    extent, last, pieces = st.extents[-1], inner[-1], None
     outer = inner[:-1]
     wide = pointwise_vectors(s) * width
     if extent > wide or last in s.symbolic:
-        o, last = s.split(last, [None, wide])
-        outer = [*outer, o]
+        pieces, last = s.split(last, [None, wide])
+        outer = [*outer, pieces]
     if st.is_reduction:
         reducing = len(st.extents) - st.num_spatial
         loops = [*outer, last]
         first = loops[len(inner) - reducing] if len(inner) >= reducing else loops[0]
         s.decompose_reduction(block, first)
     s.vectorize(last)
+    return pieces

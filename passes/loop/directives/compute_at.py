@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop, sched
-from mlc.dialects.index import UNBOUNDED, ZERO, Div, Index, dim
+from mlc.dialects.index import UNBOUNDED, ZERO, Div, Index, const, dim
 from mlc.passes.loop.directives.kernel import (
     Kernel,
     body_of,
@@ -301,7 +301,7 @@ def allowed_box(kernel: Kernel, block: loop.BlockOp, producers: Sequence[loop.Bl
                     kernel.fail(f"{name_of(block)} has points that read nothing of %{buffer_name(store.buffer)}")
                 solved = solve_axes(in_axes(space, read), region, block.static_extents)
                 for axis, span in solved.items():
-                    if axis >= block.num_spatial:
+                    if axis >= block.num_spatial and not cuts(kernel, block, f, span):
                         kernel.fail(
                             f"{name_of(block)} reduces over elements of %{buffer_name(store.buffer)} from different "
                             f"iterations of {name_of(f)}; compute at an outer loop"
@@ -318,6 +318,13 @@ def allowed_box(kernel: Kernel, block: loop.BlockOp, producers: Sequence[loop.Bl
                         )
                     box[axis] = span
     return box
+
+
+def cuts(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp, span: Interval) -> bool:
+    """Whether the iterations of a loop, and of no other that the block is not in, cut an axis into parts in order."""
+    others = [g for g in loops_around(f) if not is_below(block, g) and (g.lower, g.upper) != (ZERO, const(1))]
+    starts = f.lower == ZERO and span.base == dim(kernel.space.number(f.iv)) * span.extent
+    return not others and starts and span.exact and f.kind.data == "serial"
 
 
 def _is_same_place(box: Box, axis: int, interval: Interval) -> bool:
