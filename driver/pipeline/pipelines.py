@@ -104,6 +104,7 @@ PIPELINES: dict[str, list[str]] = {
         "loop-form-tiles",
         "loop-compact-buffers",
         "loop-promote-tiles",
+        "loop-reuse-outputs",
     ],
     # a scheduled te.func to scalar loops, which are printed as C
     "loop-scalars": ["loop-scalarize", "loop-tiles"],

@@ -1,0 +1,201 @@
+"""
+loop-reuse-outputs: a large scratch buffer whose elements become those of an output lies in the output.
+
+A softmax writes exponentials to scratch, and then reads them, scales them and writes the result. In the output's place
+the exponentials need no memory of their own, and the cache lines of the output are fetched while they are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import MemRefType, ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from mlc.dialects import loop
+from mlc.dialects.index import ZERO, Index, dim, tile_ranges
+from mlc.dialects.loop.access import buffer_type
+from mlc.dialects.scalar import byte_size
+from mlc.passes.loop.index_space.domain import loops_around
+from mlc.passes.loop.index_space.regions import Interval, interval_of
+from mlc.passes.loop.index_space.space import IndexSpace
+
+LEAST_BYTES = 1 << 12
+"""Smaller buffers stay in the first cache; measured on softmax."""
+Access = loop.LoadOp | loop.StoreOp
+
+
+Rows = dict[int, Index]
+"""The index of the output, over an IndexSpace, along each axis on which the buffer has one element."""
+
+
+def reuse_outputs(func: loop.FuncOp, least_bytes: int) -> None:
+    """Let outputs hold what the scratch buffers of at least so many bytes hold, where a kernel's meaning allows it."""
+    outputs = [a for a in func.args if isinstance(a.type, MemRefType)][-func.outputs.value.data :]
+    for alloc in [op for op in func.walk() if isinstance(op, loop.AllocOp)]:
+        t = alloc.result.type
+        if t.has_static_shape() and prod(t.get_shape()) * byte_size(t.element_type) >= least_bytes:
+            for output in [o for o in outputs if buffer_type(o).element_type == t.element_type]:
+                space = IndexSpace()
+                if (rows := _rows(space, alloc, output)) is not None:
+                    _move(space, alloc, output, rows)
+                    break
+
+
+def _rows(space: IndexSpace, alloc: loop.AllocOp, output: SSAValue) -> Rows | None:
+    """
+    Where in an output a buffer may lie; None where the output may not hold it.
+
+    Each element of the buffer is read for the last time right before the same element of the output is written, and all
+    elements of the output that the buffer covers are written, each once, behind all other accesses of the buffer.
+    """
+    home, stores, accesses = alloc.parent, _accesses(output), _accesses(alloc.result)
+    if home is None or not stores or not accesses or not all(_is_final(store, home) for store in stores):
+        return None
+    found: list[Rows] = []
+    others = dict.fromkeys(accesses)
+    for store in stores:
+        load = _last_read(store, accesses)
+        rows = None if load is None else _matched(space, load, store, home)
+        if load is None or rows is None:
+            return None
+        others.pop(load)
+        found.append(rows)
+    order = {op: k for k, op in enumerate(home.ops)}
+    first = min(order[_above(store, home)] for store in stores)
+    behind = any(order[_above(op, home)] >= first for op in others)
+    if behind or any(rows != found[0] for rows in found) or not _covers(space, stores, alloc, found[0]):
+        return None
+    return found[0]
+
+
+def _accesses(buffer: SSAValue) -> list[Access]:
+    """The loads and stores of a buffer; none where anything else uses it."""
+    users = [use.operation for use in buffer.uses]
+    found = [op for op in users if isinstance(op, loop.LoadOp | loop.StoreOp) and op.buffer is buffer]
+    return found if len(found) == len(users) else []
+
+
+def _is_final(op: Access, home: Block) -> bool:
+    """Whether an access is a store without a mask, in loops of constant bounds alone up to a block."""
+    if not isinstance(op, loop.StoreOp) or op.mask is not None:
+        return False
+    parent = op.parent
+    while parent is not home:
+        f = None if parent is None else parent.parent_op()
+        if not isinstance(f, loop.ForOp) or f.extent is None or not f.lower.is_const:
+            return False
+        parent = f.parent
+    return True
+
+
+def _above(op: Operation, home: Block) -> Operation:
+    """The op of a block that holds another one; itself where it stands there."""
+    found = home.find_ancestor_op_in_block(op)
+    assert found is not None
+    return found
+
+
+def _last_read(store: Access, accesses: Sequence[Access]) -> loop.LoadOp | None:
+    """The one access of the buffer in a store's block, a load without a mask in front of it."""
+    near = [op for op in accesses if op.parent is store.parent]
+    if len(near) != 1 or not isinstance(near[0], loop.LoadOp) or near[0].mask is not None:
+        return None
+    return near[0] if near[0].is_before_in_block(store) else None
+
+
+def _matched(space: IndexSpace, load: loop.LoadOp, store: Access, home: Block) -> Rows | None:
+    """The output's index on the axes where the buffer has one element; None where two accesses differ on others."""
+    if load.tile_sizes != store.tile_sizes:
+        return None
+    sizes = buffer_shape(load.buffer)
+    rows: Rows = {}
+    pairs = zip(
+        space.exprs(load.map.data, load.indices), space.exprs(store.map.data, store.indices), sizes, strict=True
+    )
+    inside = space.numbers_of([f for f in loops_around(store) if home.find_ancestor_op_in_block(f) is not None])
+    for k, (own, other, size) in enumerate(pairs):
+        if own == other and size == buffer_shape(store.buffer)[k]:
+            continue
+        if size != 1 or own != ZERO or any(d < 0 or d in inside for d in other.dims()):
+            return None
+        rows[k] = other
+    return rows
+
+
+def buffer_shape(buffer: SSAValue) -> tuple[int, ...]:
+    """The sizes of a buffer."""
+    return buffer_type(buffer).get_shape()
+
+
+def _covers(space: IndexSpace, stores: Sequence[Access], alloc: loop.AllocOp, rows: Rows) -> bool:
+    """Whether stores write each element that a buffer stands for once: disjoint boxes, as many points as elements."""
+    home = alloc.parent
+    assert home is not None
+    boxes: list[list[Interval]] = []
+    total = 0
+    for store in stores:
+        inside = [f for f in loops_around(store) if home.find_ancestor_op_in_block(f) is not None]
+        running = space.numbers_of(inside)
+        fixed = {n for n in range(len(space.values)) if n not in running}
+        ranges = space.ranges_with(tile_ranges(store.tile_sizes))
+        exprs = space.exprs(store.map.data, store.indices)
+        box = [interval_of(e, fixed, ranges) for k, e in enumerate(exprs) if k not in rows]
+        points = prod(f.extent or 0 for f in inside) * prod(store.tile_sizes)
+        if not all(s.exact and s.base.is_const for s in box) or points != prod(s.extent for s in box):
+            return False
+        boxes.append(box)
+        total += points
+    return total == prod(buffer_shape(alloc.result)) and all(_apart(a, b) for a, b in combinations(boxes, 2))
+
+
+def _apart(a: Sequence[Interval], b: Sequence[Interval]) -> bool:
+    """Whether two boxes of constant bases share no point."""
+    pairs = zip(a, b, strict=True)
+    return any(x.base.const + x.extent <= y.base.const or y.base.const + y.extent <= x.base.const for x, y in pairs)
+
+
+def _move(space: IndexSpace, alloc: loop.AllocOp, output: SSAValue, rows: Rows) -> None:
+    """Let every access of a buffer be one of the output."""
+    for op in _accesses(alloc.result):
+        count = len(op.indices)
+        operands = [*op.indices, *space.values]
+        shifted = {k: e.substitute(lambda d, n=count: dim(d + n)) for k, e in rows.items()}
+        exprs = [shifted.get(k, e) for k, e in enumerate(op.map.data)]
+        new: Access
+        if isinstance(op, loop.LoadOp):
+            new = loop.LoadOp.make(output, exprs, operands, op.tile_sizes, op.mask_exprs, op.otherwise)
+            op.result.replace_all_uses_with(new.result)
+        else:
+            new = loop.StoreOp.make(op.value, output, exprs, operands, op.tile_sizes, op.mask_exprs)
+        new.location = op.location
+        assert op.parent is not None
+        op.parent.insert_op_before(new, op)
+        op.detach()
+        op.erase()
+    alloc.detach()
+    alloc.erase()
+
+
+@dataclass(frozen=True)
+class ReuseOutputsPass(ModulePass):
+    """
+    A scratch buffer of at least `least_bytes` lies in an output whose elements are computed from it, one by one, last.
+
+    `loop.store %e, %s[0, d0 + %i * 16]  ..  %l = loop.load %s[0, d0 + %j * 16]; loop.store f(%l), %o[%r, d0 + %j * 16]`
+    -> `loop.store %e, %o[%r, d0 + %i * 16]  ..  %l = loop.load %o[%r, d0 + %j * 16]; loop.store f(%l), %o[..]`
+    """
+
+    name = "loop-reuse-outputs"
+
+    least_bytes: int = LEAST_BYTES
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for func in op.body.block.ops:
+            if isinstance(func, loop.FuncOp):
+                reuse_outputs(func, self.least_bytes)
