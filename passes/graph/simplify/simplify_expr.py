@@ -42,6 +42,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.types import FLOATS, broadcast, is_float, is_integer, numpy_dtype, product
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_short, is_static, scalar, splat
+from mlc.passes.graph.simplify.shared_heads import SHARED_HEADS
 from mlc.passes.graph.simplify.simplify_inference.activations import product_of
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, apply_rules, defining_op
 
@@ -322,6 +323,8 @@ class SimplifyExprPass(ModulePass):
     """
     Fewer and cheaper ops by algebra: constants of sums and products join, shifts come last, squares are completed.
 
+    Products of few rows with matrices that heads share become products of the rows of all heads (shared_heads.py).
+
     `graph.multiply (graph.add %x, %a), %b`  ->  `graph.add (graph.multiply %x, %b), (graph.multiply %a, %b)`
 
     The constants are ops on constants, which graph-fold-constant computes. Each rule's law is its docstring.
@@ -331,5 +334,5 @@ class SimplifyExprPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
-        if apply_rules(op, EXPRESSIONS):
+        if apply_rules(op, Rules(EXPRESSIONS, SHARED_HEADS)):
             eliminate_dead_code(op)

@@ -135,3 +135,34 @@ func.func @binomials(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, te
   %10 = graph.add %9, %8 : tensor<4xf32>
   return %5, %10 : tensor<4xf32>, tensor<4xf32>
 }
+
+// One product for the heads that share keys or values; each matrix is read once.
+// CHECK-LABEL: func.func @shared_heads
+// CHECK-NEXT:    %[[Q:.*]] = graph.reshape %q : (tensor<2x8x1x16xf32>) -> tensor<2x2x4x16xf32>
+// CHECK-NEXT:    %[[K:.*]] = graph.reshape %k : (tensor<2x2x1x?x16xf32, #graph.dims<[M]>>) -> tensor<2x2x?x16xf32
+// CHECK-NEXT:    %[[S:.*]] = graph.batch_matmul %[[Q]], %[[K]] {transpose_b = true}
+// CHECK-NEXT:    graph.reshape %[[S]]
+func.func @shared_heads(%q: tensor<2x8x1x16xf32>, %k: tensor<2x2x1x?x16xf32, #graph.dims<[M]>>)
+    -> tensor<2x8x1x?xf32, #graph.dims<[M]>> {
+  %0 = graph.broadcast_to %k : (tensor<2x2x1x?x16xf32, #graph.dims<[M]>>) -> tensor<2x2x4x?x16xf32, #graph.dims<[M]>>
+  %1 = graph.reshape %0 : (tensor<2x2x4x?x16xf32, #graph.dims<[M]>>) -> tensor<2x8x?x16xf32, #graph.dims<[M]>>
+  %2 = graph.batch_matmul %q, %1 {transpose_b = true} : (tensor<2x8x1x16xf32>, tensor<2x8x?x16xf32, #graph.dims<[M]>>) -> tensor<2x8x1x?xf32, #graph.dims<[M]>>
+  return %2 : tensor<2x8x1x?xf32, #graph.dims<[M]>>
+}
+
+// Many rows, heads that are not repeated next to each other, and rows that are broadcast themselves, stay.
+// CHECK-LABEL: func.func @other_heads
+// CHECK:         graph.batch_matmul %q,
+// CHECK:         graph.batch_matmul %r,
+// CHECK:         graph.batch_matmul %s,
+func.func @other_heads(%q: tensor<8x32x16xf32>, %r: tensor<1x1x16xf32>, %s: tensor<8x1x16xf32>, %k: tensor<2x1x5x16xf32>, %l: tensor<1x4x5x16xf32>)
+    -> (tensor<8x32x5xf32>, tensor<8x1x5xf32>, tensor<8x1x5xf32>) {
+  %0 = graph.broadcast_to %k : (tensor<2x1x5x16xf32>) -> tensor<2x4x5x16xf32>
+  %1 = graph.reshape %0 : (tensor<2x4x5x16xf32>) -> tensor<8x5x16xf32>
+  %2 = graph.batch_matmul %q, %1 {transpose_b = true} : (tensor<8x32x16xf32>, tensor<8x5x16xf32>) -> tensor<8x32x5xf32>
+  %3 = graph.batch_matmul %r, %1 {transpose_b = true} : (tensor<1x1x16xf32>, tensor<8x5x16xf32>) -> tensor<8x1x5xf32>
+  %4 = graph.broadcast_to %l : (tensor<1x4x5x16xf32>) -> tensor<2x4x5x16xf32>
+  %5 = graph.reshape %4 : (tensor<2x4x5x16xf32>) -> tensor<8x5x16xf32>
+  %6 = graph.batch_matmul %s, %5 {transpose_b = true} : (tensor<8x1x16xf32>, tensor<8x5x16xf32>) -> tensor<8x1x5xf32>
+  return %2, %3, %6 : tensor<8x32x5xf32>, tensor<8x1x5xf32>, tensor<8x1x5xf32>
+}
