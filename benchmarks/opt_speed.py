@@ -99,12 +99,14 @@ def loop_function(name: int, n: int) -> tuple[str, int]:
 def llvm_function(name: int, n: int) -> tuple[str, int]:
     """A function of the llvm dialect with constants and offsets of its own, and the number of its ops."""
     v = f"vector<{n}xf32>"
+    dynamic = "elem_type = f32, noWrapFlags = 0 : i32, rawConstantIndices = array<i32: -2147483648>"
+    constant = f"elem_type = f32, noWrapFlags = 0 : i32, rawConstantIndices = array<i32: {n}>"
     return (
         f"""llvm.func @f{name}(%p{n} : !llvm.ptr, %q : !llvm.ptr, %i : i64) {{
   %n = llvm.mlir.constant({n}) : i64
   %m{n} = llvm.mul %i, %n : i64
-  %a = "llvm.getelementptr"(%p{n}, %m{n}) <{{elem_type = f32, noWrapFlags = 0 : i32, rawConstantIndices = array<i32: -2147483648>}}> : (!llvm.ptr, i64) -> !llvm.ptr
-  %b{n} = "llvm.getelementptr"(%q) <{{elem_type = f32, noWrapFlags = 0 : i32, rawConstantIndices = array<i32: {n}>}}> : (!llvm.ptr) -> !llvm.ptr
+  %a = "llvm.getelementptr"(%p{n}, %m{n}) <{{{dynamic}}}> : (!llvm.ptr, i64) -> !llvm.ptr
+  %b{n} = "llvm.getelementptr"(%q) <{{{constant}}}> : (!llvm.ptr) -> !llvm.ptr
   %c = "llvm.load"(%a) <{{ordering = 0 : i64}}> : (!llvm.ptr) -> {v}
   %d{n} = "llvm.load"(%b{n}) <{{ordering = 0 : i64}}> : (!llvm.ptr) -> {v}
   %e = llvm.fmul %c, %d{n} : {v}

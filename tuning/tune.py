@@ -181,10 +181,12 @@ class _Session:
     ) -> None:
         self.subject, self.database, self.farm, self.watcher = subject, database, farm, watcher
         self.start, self.layouts = start, layouts
+        from mlc.tuning.extract import candidate_module
+
         tasks = subject.tasks
         if plan.trials is None and plan.seconds is None:
             plan = replace(plan, trials=sum(min(TRIALS_A_TASK, task.space.size) for task in tasks))
-        self.search = Search(tasks, database, farm, plan, watcher)
+        self.search = Search(tasks, database, farm, plan, watcher, lower=candidate_module)
         self.confirmation = Confirmation(database, farm, plan.evaluation, plan.device)
         self.plan = plan
 

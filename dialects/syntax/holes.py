@@ -54,6 +54,7 @@ _TERM = re.compile(r" ?([+-]?) ?(?:%([0-9]+)|d([0-9]+)|([0-9]+))(?: \* ([0-9]+))
 _SHAPED = (TensorType, MemRefType, VectorType)
 _REMEMBERED = 1 << 16
 
+
 class Part(NamedTuple):
     """A part of a line: its kind, the text that tells it from others of its kind, and its place in the line."""
 
@@ -119,12 +120,18 @@ def open_line(text: str) -> OpenLine | None:
 # --- types ---------------------------------------------------------------------------------------------------------
 
 
+def _fields(attribute: Any) -> dict[str, Any]:
+    """The fields of an attribute by name."""
+    fields: dict[str, Any] = attribute.__dict__
+    return fields
+
+
 def shape_key(type: Any) -> tuple[object, ...] | None:
     """What a shaped type is but for its sizes; None for a type that has no open form."""
+    fields = _fields(type)
     if type.__class__ not in _SHAPED:
         return None
-    fields = vars(type)
-    sizes = [size.data for size in fields["shape"].data]
+    sizes: list[int] = [size.data for size in fields["shape"].data]
     if not sizes or min(sizes) < 1:
         return None
     rest: list[object] = [type.__class__, len(sizes)]

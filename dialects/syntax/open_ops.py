@@ -83,10 +83,12 @@ class OpenRecipe:
         op._operand_uses = uses = tuple([Use(op, number) for number in range(len(operands))])
         for operand, use in zip(operands, uses, strict=True):
             operand.add_use(use)
-        op.results = SSAValues([
-            OpResult(types[type] if type.__class__ is int else type, op, number)  # pyright: ignore[reportArgumentType, reportCallIssue] - an int or a type
-            for number, type in enumerate(self.results)
-        ])
+        op.results = SSAValues(
+            [
+                OpResult(types[type] if type.__class__ is int else type, op, number)  # pyright: ignore[reportArgumentType, reportCallIssue] - an int or a type
+                for number, type in enumerate(self.results)
+            ]
+        )
         op.properties = properties
         op.attributes = self.attributes.copy()
         return op
@@ -304,7 +306,7 @@ class OpenOps:
         if part.kind == ATTRIBUTE:
             like = self._sample(line, part)
             return lambda text: attribute_of_text(text, like)
-        declared = getattr(op.__class__, "declared", {}).get(name)
+        declared: Any = getattr(op.__class__, "declared", {}).get(name)
         # Of a class of one's own, the base's method may not be what its `parse` does.
         return declared.attribute_of_text if "attribute_of_text" in vars(declared.__class__) else None
 

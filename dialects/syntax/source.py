@@ -276,7 +276,6 @@ class SourceParser(TokenParser):
         parser.holes = holes
         return parser
 
-
     def _check_size(self, type_: Attribute, pos: int) -> None:
         """Reject types of too many dimensions, and tensors whose static sizes have too many elements."""
         if id(type_) in self._checked or not isinstance(type_, ShapedType):

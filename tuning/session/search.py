@@ -24,7 +24,7 @@ from mlc.tuning.results import ErrorCode, MeasureInput, MeasureResult
 from mlc.tuning.session.watch import Point, Standing, Trail, Watcher
 from mlc.tuning.space import Values
 from mlc.tuning.task import Task
-from mlc.tuning.tuners.protocol import Tuner, make_tuner
+from mlc.tuning.tuners.protocol import Lower, Tuner, make_tuner
 
 SEED_TASKS = 3
 """Tasks most like one whose fastest candidates are measured early for it, too, where its space has them."""
@@ -67,7 +67,11 @@ class Predicting(Protocol):
 
 
 class Search:
-    """Searches the tasks of a model; `run` returns when the plan is done, or was interrupted."""
+    """
+    Searches the tasks of a model; `run` returns when the plan is done, or was interrupted.
+
+    With `lower` the tuners that have a cost model learn from the loops of candidates, too (`make_tuner`).
+    """
 
     def __init__(
         self,
@@ -77,7 +81,9 @@ class Search:
         plan: Plan,
         watcher: Watcher | None = None,
         clock: Callable[[], float] = time.monotonic,
+        lower: Lower | None = None,
     ) -> None:
+        self._lower = lower
         self.tasks, self.database, self.farm, self.plan = list(tasks), database, farm, plan
         self.watcher, self.clock, self.start = watcher or Watcher(), clock, clock()
         self.trails = [Trail(task) for task in self.tasks]
@@ -161,7 +167,7 @@ class Search:
             task = self.tasks[number]
             history, foreign = self.database.history(like=task), self.database.foreign(task)
             lessons = [(task, foreign), *history] if foreign else history
-            tuner = make_tuner(self.plan.tuner, task, self.plan.seed, lessons)
+            tuner = make_tuner(self.plan.tuner, task, self.plan.seed, lessons, lower=self._lower)
             tuner.update(self._earlier[number])
             self._seeds[number] = self._recommended(number, foreign, history)
             self._tuners[number] = tuner

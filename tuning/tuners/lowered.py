@@ -9,7 +9,6 @@ import numpy as np
 from mlc.dialects import loop
 from mlc.driver.pipeline.manager import run_passes
 from mlc.driver.pipeline.registry import make_context
-from mlc.support.errors import UserError
 from mlc.targets.target import Target
 from mlc.tuning.task import Task
 from mlc.tuning.tuners.encoding import Floats
@@ -20,7 +19,7 @@ _PASSES = ("convert-te-to-loop", "loop-apply-schedule")
 
 
 class LoweredFeatures:
-    """Rows of `loop_features.NAMES` of a task's candidates; the estimate of one that is refused is infinite."""
+    """Rows of `loop_features.NAMES` of a task's candidates; the estimate of one that cannot be lowered is infinite."""
 
     def __init__(self, task: Task, lower: Lower) -> None:
         self._task, self._lower = task, lower
@@ -34,7 +33,7 @@ class LoweredFeatures:
         try:
             module = self._lower(self._task, self._task.space[index])
             run_passes(module, self._context, _PASSES)
-        except UserError:
+        except Exception:  # refused, or a bug of a strategy or of the compiler, which costs this candidate only
             return [float("inf"), *[0.0] * (len(NAMES) - 1)]
         kernel = next(op for op in module.body.block.ops if isinstance(op, loop.FuncOp))
         return loop_features(kernel, self._target)

@@ -216,7 +216,7 @@ def test_results_of_another_compiler_teach_the_tuner(tmp_path, monkeypatch):
 
     told = []
     make = module.make_tuner
-    monkeypatch.setattr(module, "make_tuner", lambda *given: told.append(given[-1]) or make(*given))
+    monkeypatch.setattr(module, "make_tuner", lambda *given, **named: told.append(given[-1]) or make(*given, **named))
     with opened(tmp_path / "r.db") as database:
         database.add(A, A.space[3], replace(ran(1e-3), machine={"device": "tvm"}))
     searched(tmp_path, [A], trials=2)
