@@ -5,7 +5,8 @@
 // Many pixels: tiles of 4 x 4 outputs, unless the accuracy budget only allows 2 x 2, or none.
 // CHECK-LABEL: func.func @large
 // CHECK:         %[[u:.*]] = graph.winograd_weight {{.*}} -> tensor<6x6x4x4x16x16xf32>
-// CHECK:         graph.conv2d_winograd %{{.*}}, %[[u]] :
+// CHECK-NEXT:    graph.fused "conv2d_winograd" (%[[a:[0-9]+]] = %{{[0-9]+}} : {{.*}}, %[[b:[0-9]+]] = %[[u]] :
+// CHECK-NEXT:    graph.conv2d_winograd %[[a]], %[[b]] :
 // TIGHT-LABEL: func.func @large
 // TIGHT:         graph.winograd_weight {{.*}} -> tensor<4x4x4x4x16x16xf32>
 // EXACT-LABEL: func.func @large
@@ -43,7 +44,8 @@ func.func @one_pixel(%x: tensor<1x512x1x1xf32>) -> tensor<1x512x1x1xf32> {
 // 24 channels in blocks of 8 are multiplied as 24: 1.5 vectors instead of 3.
 // CHECK-LABEL: func.func @narrow_blocks
 // CHECK:         %[[u:.*]] = graph.winograd_weight {{.*}} {block_out = 24} {{.*}} -> tensor<6x6x1x6x16x24xf32>
-// CHECK:         graph.conv2d_winograd %{{.*}}, %[[u]] {block = 8}{{.*}} -> tensor<1x3x80x80x8xf32>
+// CHECK-NEXT:    graph.fused "conv2d_winograd" (%[[a:[0-9]+]] = %{{[0-9]+}} : {{.*}}, %[[b:[0-9]+]] = %[[u]] :
+// CHECK-NEXT:    graph.conv2d_winograd %[[a]], %[[b]] {block = 8}{{.*}} -> tensor<1x3x80x80x8xf32>
 func.func @narrow_blocks(%x: tensor<1x96x80x80xf32>) -> tensor<1x24x80x80xf32> {
   %w = graph.param "w" : tensor<24x96x3x3xf32>
   %0 = graph.conv2d %x, %w {padding = [1, 1, 1, 1]} : (tensor<1x96x80x80xf32>, tensor<24x96x3x3xf32>) -> tensor<1x24x80x80xf32>
