@@ -55,7 +55,7 @@ _SHAPED = (TensorType, MemRefType, VectorType)
 _REMEMBERED = 1 << 16
 
 
-class Part(NamedTuple):
+class LinePart(NamedTuple):
     """A part of a line: its kind, the text that tells it from others of its kind, and its place in the line."""
 
     kind: int
@@ -69,7 +69,7 @@ class OpenLine(NamedTuple):
 
     fixed: tuple[str, ...]
     names: list[str]
-    parts: list[Part]
+    parts: list[LinePart]
 
 
 def open_line(text: str) -> OpenLine | None:
@@ -77,7 +77,7 @@ def open_line(text: str) -> OpenLine | None:
     is_access = _ACCESSES.search(text) is not None
     fixed: list[str] = []
     names: list[str] = []
-    parts: list[Part] = []
+    parts: list[LinePart] = []
     last = 0
     name_group = 1
     shift = 1 if is_access else 0
@@ -94,23 +94,23 @@ def open_line(text: str) -> OpenLine | None:
             names.append(match[1])
             names += inner[1::2]
             fixed.append(f"[{len(inner) // 2}]")
-            parts.append(Part(MAP, match[2], match.start(2), end))
+            parts.append(LinePart(MAP, match[2], match.start(2), end))
         elif group == 4:
             dims = match[3 + shift]
             fixed += (match[2 + shift], str(dims.count("x")), match[4 + shift])
-            parts.append(Part(TYPE, match[0], start, end))
+            parts.append(LinePart(TYPE, match[0], start, end))
         elif group == 5:
             fixed.append("=")
-            parts.append(Part(VALUE, match[0], start, end))
+            parts.append(LinePart(VALUE, match[0], start, end))
         elif group == 7:
             fixed.append(match[7 + shift])
-            parts.append(Part(ATTRIBUTE, match[6 + shift], start, end))
+            parts.append(LinePart(ATTRIBUTE, match[6 + shift], start, end))
         elif group == 8:
             fixed.append("#")
-            parts.append(Part(ATTRIBUTE, match[0], start, end))
+            parts.append(LinePart(ATTRIBUTE, match[0], start, end))
         else:
             fixed.append(match[9 + shift])
-            parts.append(Part(ATTRIBUTE, match[10 + shift], start, end))
+            parts.append(LinePart(ATTRIBUTE, match[10 + shift], start, end))
     if not parts:
         return None
     fixed.append(text[last:])

@@ -23,8 +23,8 @@ from xdsl.utils.exceptions import ParseError
 
 from mlc.dialects.index import IndexMapAttr
 from mlc.dialects.syntax.holes import (
+    LinePart,
     OpenLine,
-    Part,
     attribute_of_text,
     local_numbers,
     map_of_text,
@@ -70,7 +70,9 @@ class OpenRecipe:
     parts: tuple[tuple[str, int, _Builder], ...]
     """Property, number of the part, and what makes the attribute of its text."""
 
-    def make(self, values: Sequence[SSAValue], types: Sequence[Attribute], parts: Sequence[Part]) -> Operation | None:
+    def make(
+        self, values: Sequence[SSAValue], types: Sequence[Attribute], parts: Sequence[LinePart]
+    ) -> Operation | None:
         """The op on these values, without a location; None where a text is strange."""
         properties = self.properties.copy()
         for name, number, build in self.parts:
@@ -115,7 +117,7 @@ class OpenSight:
     values: list[SSAValue]
     types: list[Attribute]
     """Of the values, then of the line's parts that are types."""
-    parts: list[Part]
+    parts: list[LinePart]
 
 
 class OpenOps:
@@ -271,7 +273,7 @@ class OpenOps:
             holes.append(Hole(part.kind, line.start + part.end, stands))
         return holes
 
-    def _sample(self, line: OpenSight, part: Part) -> Attribute:
+    def _sample(self, line: OpenSight, part: LinePart) -> Attribute:
         """An attribute of the class and the type that a part of the line gives."""
         if part.kind == MAP:
             return IndexMapAttr(())
@@ -298,7 +300,7 @@ class OpenOps:
             found.append((name, number, build))
         return tuple(found)
 
-    def _builder(self, op: Operation, name: str, line: OpenSight, part: Part) -> _Builder | None:
+    def _builder(self, op: Operation, name: str, line: OpenSight, part: LinePart) -> _Builder | None:
         """What makes a property of the text of such a part."""
         if part.kind == MAP:
             numbers = local_numbers(part.text)

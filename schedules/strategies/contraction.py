@@ -122,8 +122,9 @@ class ContractionSchedule(ContractionSizes):
         attach = [*present(top), *nest.columns, *nest.rows][-1:]
         for stage in self.epilogue if attach else ():
             self._attach(stage, attach[0])
-        if self._worth_packing() and packs:
-            self._pack(nest.block, [*present(top), *nest.columns][-1])
+        panels = [*present(top), *nest.columns][-1:]
+        if panels and self._worth_packing() and packs:
+            self._pack(nest.block, panels[0])
         if self.roles.across is not None:
             self._transpose(nest.block, self.roles.across)
         init, _ = s.decompose_reduction(nest.block, (nest.reduce or nest.tile)[0])

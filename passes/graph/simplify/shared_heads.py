@@ -21,8 +21,10 @@ def rows_of_shared_heads(op: BatchMatmulOp, rw: Rewriter) -> Replacement:
     """
     a, repeated = op.operands
     source = shared_matrices(repeated)
+    if source is None or op.transpose_a or len(shape_of(a.type)) < 3:
+        return None
     *outer, heads, rows, depth = shape_of(a.type)
-    if source is None or op.transpose_a or not isinstance(rows, int) or rows >= LEAST_QUERIES:
+    if not isinstance(rows, int) or rows >= LEAST_QUERIES:
         return None
     shape = shape_of(source.type)
     groups = shape[-4]
