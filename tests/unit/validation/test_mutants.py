@@ -59,6 +59,7 @@ def test_the_score_is_99_percent(seed: str, tmp_path: Path) -> None:
     assert hit >= {name for step in COMPILER for name in pass_names(step.spec)} - RARE
 
 
+@pytest.mark.slow
 def test_no_correct_compilation_is_blamed() -> None:
     done = run("--correct")
     assert done.returncode == 0, done.stdout
