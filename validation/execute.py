@@ -86,6 +86,8 @@ class RunnableFunction:
     """The values of a kernel's index arguments."""
     weights: Any = None
     """The weights that a graph-level function reads."""
+    compile: Callable[[], object] | None = None
+    """Makes the machine code that `run` calls, whose errors can end the process; None where an interpreter runs."""
     observed: Callable[[Sequence[Array], Observe], list[Array]] | None = None
     """Runs a graph-level function, and shows the results of each op."""
 
@@ -384,7 +386,7 @@ def _llvm(m: Module, func: Operation, case: int) -> RunnableFunction | None:
     functions = (_name(op) for op in m.module.body.block.ops if op.name == "llvm.func")
     parts = tuple(part for part in functions if part.startswith(f"{name}."))
     made = case_name(name, case), "llvm", func, ins, outs, run
-    return RunnableFunction(*made, is_wide=False, calls=parts, symbols=symbols)
+    return RunnableFunction(*made, is_wide=False, calls=parts, symbols=symbols, compile=lambda: m.library)
 
 
 def _native(m: Module, func: Operation, name: str, facts: Facts, arrays: Sequence[Array]) -> list[Array]:

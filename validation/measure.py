@@ -14,7 +14,7 @@ standard deviation, the comparison says nothing: the element counts as not valid
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +24,7 @@ from mlc.interp.compare import Difference, difference, epsilon
 from mlc.support.arithmetic import OWN, REAL, WIDE, Arithmetic, Noise, perturbed
 from mlc.support.dtypes import is_float_dtype
 from mlc.validation.execute import RunnableFunction
+from mlc.validation.isolated import isolated
 
 Array = Any
 WIDE_BOUND = 1e-9
@@ -47,6 +48,8 @@ NATIVE_FACTOR = 16.0
 """Factor by which the error of machine code may exceed the measured error of its last interpreted form."""
 CAST_FACTOR = 4.0
 """Machine code may move by this many times what all the roundings of casts inside its function move together."""
+NATIVE_SECONDS = 600.0
+"""Seconds of CPU time after which machine code is taken to run forever."""
 SINGLE = float(np.finfo(np.float32).eps)
 
 
@@ -92,7 +95,17 @@ class FunctionRunner:
         """The results on copies of the arrays."""
         self.ran += 1
         with np.errstate(all="ignore"):
+            if self.executable.compile is not None:
+                return self.machine_code([a.copy() for a in arrays], self.executable.compile)
             return self.executable.run([a.copy() for a in arrays], arithmetic)
+
+    def machine_code(self, arrays: list[Array], compile_all: Callable[[], object]) -> list[Array]:
+        """The results of machine code; RuntimeError if it ends the process that runs it, which is a child of this."""
+        compile_all()
+        outcome = isolated(lambda: self.executable.run(arrays, OWN), NATIVE_SECONDS)
+        if outcome.value is None:
+            raise RuntimeError(f"its machine code ended the process: {outcome.died}")
+        return outcome.value
 
     def measure(self, arrays: list[Array]) -> Measured:
         """The first measurement of a function."""

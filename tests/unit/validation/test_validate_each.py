@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 from xdsl.context import Context
-from xdsl.dialects import arith
+from xdsl.dialects import arith, llvm
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation, Region
 from xdsl.parser import Parser
@@ -277,6 +277,25 @@ def test_a_bug_in_native_code_is_caught():
     ctx, module = parse(DENSE)
     passes = ["convert-te-to-loop", "loop-form-tiles", "convert-loop-to-llvm", BreakNative()]
     with pytest.raises(ResultChanged, match=r"pass 'llvm-bug' changed @dense \(llvm\): output 0 at \["):
+        run_passes(module, ctx, passes, instruments=[ValidateInstrument()])
+
+
+class StoreAnywhere(ModulePass):
+    """The first store of the machine code writes to address 0."""
+
+    name = "llvm-wild-store"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        store = next(inner for inner in op.walk() if isinstance(inner, llvm.StoreOp))
+        null = llvm.ZeroOp.build(result_types=[llvm.LLVMPointerType()])
+        store.parent.insert_op_before(null, store)
+        store.operands[1] = null.results[0]
+
+
+def test_machine_code_that_ends_its_process_is_blamed_on_its_pass():
+    ctx, module = parse(DENSE)
+    passes = ["convert-te-to-loop", "loop-form-tiles", "convert-loop-to-llvm", StoreAnywhere()]
+    with pytest.raises(ResultChanged, match=r"'llvm-wild-store' .* its machine code ended the process: SIG"):
         run_passes(module, ctx, passes, instruments=[ValidateInstrument()])
 
 
