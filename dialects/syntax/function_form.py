@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from xdsl.ir import Operation, SSAValue
-from xdsl.traits import IsolatedFromAbove
 
 from mlc.dialects.syntax.probe import types_key
 
@@ -30,7 +29,7 @@ def function_form(op: Operation) -> tuple[FormKey, tuple[str | None, ...]] | Non
     None for what is no function, uses values around it, has several blocks in a region, or is too large. The key names
     types and attributes by identity: it is valid for as long as they live.
     """
-    if "sym_name" not in op.properties or not op.has_trait(IsolatedFromAbove) or op._operands or op.results:
+    if "sym_name" not in op.properties or op._operands or op.results:
         return None
     form = _Form()
     return (tuple(form.key), tuple(form.names)) if form.add(op, is_function=True) else None

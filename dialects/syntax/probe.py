@@ -72,6 +72,20 @@ class OpenData(_Outside):
         object.__setattr__(self, "_number", number)
 
 
+class OpenSize(OpenData):
+    """Stands for a static size of at least 1."""
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is int and other < 1:
+            return False
+        raise ContextRead("==")
+
+    def __hash__(self) -> int:
+        raise ContextRead("hash")
+
+
 class OpenValue(Attribute):
     """Stands for an attribute that is not even known by its class; what is made without reading it holds for all."""
 
