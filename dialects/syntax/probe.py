@@ -30,6 +30,10 @@ class ContextRead(BaseException):
     """A probe was asked for something around its op; no handler of exceptions in a verifier must catch this."""
 
 
+def _refuse(*values: object) -> NoReturn:
+    raise ContextRead
+
+
 class _Outside:
     """Stands for everything around a probe."""
 
@@ -45,6 +49,11 @@ class _Outside:
     def __hash__(self) -> int:
         raise ContextRead("hash")
 
+    # Operators are looked up in the class; without one there would be a TypeError, which a verifier might catch.
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = __neg__ = __abs__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __index__ = __float__ = __format__ = _refuse
+    __iter__ = __len__ = __getitem__ = __contains__ = __call__ = _refuse
+
 
 _OUTSIDE: Any = _Outside()
 
@@ -59,10 +68,6 @@ class _BlockEnd(_Outside):
         if name != "last_op":
             raise ContextRead(name)
         return object.__getattribute__(self, "_last")
-
-
-def _refuse(value: object) -> NoReturn:
-    raise ContextRead
 
 
 class OpenData(_Outside):
