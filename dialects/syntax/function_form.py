@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from xdsl.dialects.builtin import FunctionType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 _MOST = 512
@@ -36,11 +37,11 @@ class FunctionForm:
         self.structure: list[object] = []
         """The ops and how they are connected, with all lengths, so that no two functions have the same."""
         self.types: list[Attribute] = []
-        """The types of values in the order of their definition."""
+        """The types of values in the order of their definition, and those in function types."""
         self.attributes: list[Attribute] = []
         self.ops: list[Operation] = []
-        self.names: list[str | None] = []
-        """The names of values in the order of their definition."""
+        self.values: list[SSAValue] = []
+        """The values in the order of their definition."""
         self._numbers: dict[int, int] = {}
 
     @property
@@ -60,7 +61,11 @@ class FunctionForm:
             return False
         properties, attributes = op.properties, op.attributes
         self.structure += (op.__class__, len(numbers), *numbers, len(properties), *properties, len(attributes))
-        self.attributes += [value for name, value in properties.items() if name != "sym_name" or not is_function]
+        for name, value in properties.items():
+            if isinstance(value, FunctionType):
+                self._add_types(value)
+            elif name != "sym_name" or not is_function:
+                self.attributes.append(value)
         if attributes:
             self.structure += attributes
             self.attributes += attributes.values()
@@ -68,7 +73,7 @@ class FunctionForm:
         self.structure.append(len(op.regions))
         for region in op.regions:
             block = region._first_block
-            if block is None or block is not region._last_block:
+            if block is None or block is not region._last_block or block._name:
                 return False
             self._define(block._args)
             inner = block._first_op
@@ -79,13 +84,21 @@ class FunctionForm:
             self.structure.append(None)
         return True
 
+    def _add_types(self, type: FunctionType) -> None:
+        self.structure += (FunctionType, len(type.inputs.data), len(type.outputs.data))
+        self.types += (*type.inputs.data, *type.outputs.data)
+
+    def number_of(self, value: SSAValue) -> int:
+        """The number of a value in the order of definition."""
+        return self._numbers[id(value)]
+
     def _define(self, values: Sequence[SSAValue]) -> None:
         """The values that follow, by the order of their definition."""
         self.structure.append(len(values))
         for value in values:
             self.types.append(value._type)
             self._numbers[id(value)] = len(self._numbers)
-            self.names.append(value._name)
+            self.values.append(value)
 
 
 def identities(types: Sequence[Attribute]) -> list[int]:
