@@ -61,11 +61,10 @@ class FunctionForm:
             return False
         properties, attributes = op.properties, op.attributes
         self.structure += (op.__class__, len(numbers), *numbers, len(properties), *properties, len(attributes))
-        for name, value in properties.items():
-            if isinstance(value, FunctionType):
-                self._add_types(value)
-            elif name != "sym_name" or not is_function:
-                self.attributes.append(value)
+        if is_function:
+            self._add_properties(properties)
+        else:
+            self.attributes += properties.values()
         if attributes:
             self.structure += attributes
             self.attributes += attributes.values()
@@ -84,9 +83,14 @@ class FunctionForm:
             self.structure.append(None)
         return True
 
-    def _add_types(self, type: FunctionType) -> None:
-        self.structure += (FunctionType, len(type.inputs.data), len(type.outputs.data))
-        self.types += (*type.inputs.data, *type.outputs.data)
+    def _add_properties(self, properties: dict[str, Attribute]) -> None:
+        """The properties of a function, but for its name; its type counts as the types that it lists."""
+        for name, value in properties.items():
+            if isinstance(value, FunctionType):
+                self.structure += (FunctionType, len(value.inputs.data), len(value.outputs.data))
+                self.types += (*value.inputs.data, *value.outputs.data)
+            elif name != "sym_name":
+                self.attributes.append(value)
 
     def number_of(self, value: SSAValue) -> int:
         """The number of a value in the order of definition."""
@@ -97,7 +101,7 @@ class FunctionForm:
         self.structure.append(len(values))
         for value in values:
             self.types.append(value._type)
-            self._numbers[id(value)] = len(self._numbers)
+            self._numbers[id(value)] = len(self.values)
             self.values.append(value)
 
 

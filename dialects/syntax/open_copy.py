@@ -74,15 +74,17 @@ class Families(Generic[T]):
         """`learn` finds out what holds for all functions with the open copy of this one; it may close attributes."""
         self._learn = learn
         self._families: dict[Key, Family[T]] = {}
-        self._kinds: dict[int, tuple[object, Attribute]] = {}
+        self._kinds: dict[int, object] = {}
+        self._numbers: dict[int, int] = {}
         self._values: dict[Attribute, int] = {}
-        self._closed: dict[int, tuple[int, Attribute]] = {}
+        self._alive: list[Attribute] = []
+        """The attributes that the two above name by their identity."""
 
     def find(self, form: FunctionForm) -> T | None:
         """What is known of the functions like this one, or can be learned from it; None where there is nothing."""
         if max(map(len, (self._kinds, self._values, self._families))) >= _REMEMBERED:
             # Keys name attributes by the identities that are kept alive here.
-            for known in (self._kinds, self._values, self._closed, self._families):
+            for known in (self._kinds, self._numbers, self._values, self._alive, self._families):
                 known.clear()
         structure = tuple(form.structure)
         family = self._families.get(structure)
@@ -100,24 +102,27 @@ class Families(Generic[T]):
         """What the open copies of functions of one structure differ in."""
         first: dict[int, int] = {}
         same = [first.setdefault(id(type), len(first)) for type in form.types]
-        kinds = [*map(self._kind, form.attributes)]
+        kinds = self._kinds_of(form.attributes)
         for number in closed:
             kinds[number] = self._value(form.attributes[number])
-        return (*map(self._kind, form.types), *kinds, *same)
+        return (*self._kinds_of(form.types), *kinds, *same)
 
-    def _kind(self, attribute: Attribute) -> object:
-        known = self._kinds.get(id(attribute))
-        if known is None:
-            known = self._kinds[id(attribute)] = _kind(attribute), attribute
-        return known[0]
+    def _kinds_of(self, attributes: Sequence[Attribute]) -> list[object]:
+        found = [*map(self._kinds.get, map(id, attributes))]
+        if None in found:
+            for number, attribute in enumerate(attributes):
+                if found[number] is None:
+                    found[number] = self._kinds[id(attribute)] = _kind(attribute)
+                    self._alive.append(attribute)
+        return found
 
     def _value(self, attribute: Attribute) -> int:
         """A number for each attribute that is not equal to another one."""
-        known = self._closed.get(id(attribute))
+        known = self._numbers.get(id(attribute))
         if known is None:
-            number = self._values.setdefault(attribute, len(self._values))
-            known = self._closed[id(attribute)] = number, attribute
-        return known[0]
+            known = self._numbers[id(attribute)] = self._values.setdefault(attribute, len(self._values))
+            self._alive.append(attribute)
+        return known
 
 
 def identity(attribute: Attribute) -> int:
@@ -172,9 +177,10 @@ class OpenCopy:
         for real, op in zip(form.ops, self.ops, strict=True):
             for fields in (op.properties, op.attributes):
                 for name, value in fields.items():
-                    if op is self.op and name == "sym_name":
+                    of_function = op is self.op and fields is op.properties
+                    if of_function and name == "sym_name":
                         continue
-                    if isinstance(value, FunctionType) and fields is op.properties:
+                    if of_function and isinstance(value, FunctionType):
                         fields[name] = self._function_type(value)
                     else:
                         fields[name] = value if count in closed else self._attribute(value, count)

@@ -100,6 +100,11 @@ class OpenSize(OpenData):
     def __hash__(self) -> int:
         raise ContextRead(self)
 
+    def __lt__(self, other: object) -> bool:
+        if type(other) is int and other <= 1:
+            return False
+        raise ContextRead(self)
+
 
 class OpenValue(Attribute):
     """Stands for an attribute that is not even known by its class; what is made without reading it holds for all."""
