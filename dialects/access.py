@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.index import ZERO, Index, IndexMapAttr, const, dim, dim_name, tile
 from mlc.dialects.syntax.lexer import VALUE_TEXT
-from mlc.dialects.syntax.token_parser import MAP, TokenParser
+from mlc.dialects.syntax.token_parser import EXPRESSION, MAP, TokenParser
 from mlc.dialects.text import TextOp, parse_defined
 
 _INDEX = IndexType()
@@ -182,6 +182,9 @@ class IndexParser:
 
     def expr(self) -> Index:
         """One expression."""
+        parser = self.parser
+        if isinstance(parser, TokenParser) and parser.holes and (found := parser.hole(EXPRESSION)) is not None:
+            return found
         total = self._term()
         while True:
             if self.parser.parse_optional_punctuation("+"):

@@ -7,7 +7,8 @@ terminator has one; an op with successors is its block's last and branches withi
 
 An op's `verify_` runs once per signature (dialects/syntax/probe.py): where it reads nothing but the op's types and
 attributes, what it accepts once it accepts again. The ops in a function are verified once per form of functions
-(dialects/syntax/function_form.py), if their verifiers read nothing but the function.
+(dialects/syntax/function_form.py), if their verifiers read nothing but the function; of a function that differs from
+others in the contents of types and attributes, the checks that read these (passes/open_checks.py).
 """
 
 # The fields of an op are read directly: its properties build a view of the op for each access.
@@ -15,14 +16,14 @@ attributes, what it accepts once it accepts again. The ops in a function are ver
 
 from collections import Counter
 from collections.abc import Callable, Container
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.symbol_lookup import unchanged_symbols
-from mlc.dialects.syntax.function_form import FormKey, function_form
+from mlc.dialects.syntax.function_form import FormKey, FunctionForm, function_form
 from mlc.dialects.syntax.probe import (
     ContextRead,
     IsolatedKernel,
@@ -35,6 +36,7 @@ from mlc.dialects.syntax.probe import (
     signature,
 )
 from mlc.passes.dominance import DominatorTree
+from mlc.passes.open_checks import OpenForms
 
 _REMEMBERED = 1 << 16
 _CONTEXT_READS = 16
@@ -64,33 +66,50 @@ class Verifier:
         self._accepted: dict[Signature, tuple[Attribute, ...]] = {}
         self._context_reads: Counter[type[Operation]] = Counter()
         self._functions: dict[FormKey, _Function | None] = {}
-        self._seen: set[FormKey] = set()
+        self._seen: set[int] = set()
+        self._open_forms = OpenForms()
 
     def verify(self, op: Operation) -> None:
         """Raise InvalidIR for the first operation in `op`, itself included, that is not well formed."""
         inner = [nested for region in op.regions for block in region.blocks for nested in block.ops]
-        forms = {nested: form[0] for nested in inner if nested.regions and (form := function_form(nested)) is not None}
+        forms = {nested: form for nested in inner if nested.regions and (form := function_form(nested)) is not None}
         verify_dominance(op, forms)
         with unchanged_symbols():
             for nested in inner:
                 self._verify_inside(nested, forms.get(nested))
             self._verify_one(op)
 
-    def _verify_inside(self, op: Operation, form: FormKey | None) -> None:
+    def _verify_inside(self, op: Operation, form: FunctionForm | None) -> None:
         """Verify an op of a module and, before it, the ops in it, which those of an equal function may stand for."""
-        known = None if form is None else self._functions.get(form)
-        if known is None:
+        if form is None:
             for nested in op.walk(region_first=True):
                 self._verify_one(nested)
-            if form is not None:
-                self._learn(op, form)
+            return
+        key = form.key
+        known = self._functions.get(key)
+        if known is None:
+            self._verify_open(op, form, is_new=hash(key) not in self._seen)
+            self._learn(op, key)
         elif not known.is_whole:
             self._verify_one(op)
 
+    def _verify_open(self, op: Operation, form: FunctionForm, *, is_new: bool) -> None:
+        """Verify a function, of which another one with other contents of types and attributes may have been right."""
+        key = self._open_forms.key(form)
+        checks = self._open_forms.checks(key)
+        if checks is None:
+            for nested in op.walk(region_first=True):
+                self._verify_one(nested)
+            if is_new:
+                self._open_forms.learn(key, form)
+            return
+        for number, check in checks:
+            _verified(form.ops[number], check)
+
     def _learn(self, op: Operation, form: FormKey) -> None:
         """Remember a right function at its second sight, unless its ops read what is around it."""
-        if form not in self._seen:
-            self._seen.add(form)
+        if (number := hash(form)) not in self._seen:
+            self._seen.add(number)
         elif form not in self._functions:
             copy = apart(op)
             is_known = all(_reads_nothing_around(nested) for nested in copy.walk() if nested is not copy)
@@ -109,13 +128,13 @@ class Verifier:
         else:
             key = region_signature(op) if op.regions else signature(op)
         if key is None or (key not in self._accepted and not self._accepts(op, key)):
-            _verify_op(op)
+            _verified(op, op.__class__.verify_)
         elif op.regions:
             isolated = op.get_trait(IsolatedKernel)
             if isolated is not None:
-                _verified(op, lambda: isolated.verify(op))
+                _verified(op, isolated.verify)
         elif isinstance(op, VerifiedAround):
-            _verified(op, op.verify_around)
+            _verified(op, op.__class__.verify_around)
 
     def _accepts(self, op: Operation, key: Signature) -> bool:
         """Whether all ops of this signature are right; False also where that cannot be told."""
@@ -148,14 +167,10 @@ def _reads_nothing_around(op: Operation) -> bool:
     return True
 
 
-def _verify_op(op: Operation) -> None:
-    _verified(op, op.verify_)
-
-
-def _verified(op: Operation, check: Callable[[], None]) -> None:
+def _verified(op: Operation, check: Callable[[Any], None]) -> None:
     """Call one of the op's checks; InvalidIR with its message."""
     try:
-        check()
+        check(op)
     except VerifyException as error:
         raise InvalidIR(op, str(error)) from error
     except Exception as error:

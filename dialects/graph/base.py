@@ -42,6 +42,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.attributes import GRAPH_SYMBOLS
 from mlc.dialects.graph.dims import Dim, SymbolAttr, simplify
 from mlc.dialects.graph.types import Array, Tensor, shape_of
+from mlc.dialects.syntax.dense import integer_array
 
 if TYPE_CHECKING:
     from xdsl.parser import Parser
@@ -237,7 +238,7 @@ class Ints(OpAttr[tuple[int, ...], "DenseArrayBase[Any]"]):
         return tuple(items)
 
     def attribute_of_text(self, text: str) -> Attribute | None:
-        return self.encode([*map(int, text[1:-1].split(","))]) if text[0] == "[" else None
+        return integer_array(i64, [*map(int, text[1:-1].split(","))]) if text[0] == "[" else None
 
     def text(self, value: Sequence[int]) -> str:
         return "[" + ", ".join(map(str, value)) + "]"

@@ -16,12 +16,15 @@ from typing import Any, cast
 
 from xdsl.dialects.builtin import (
     BytesAttr,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     Float32Type,
     Float64Type,
     IntegerType,
     Signedness,
     i1,
+    i32,
+    i64,
 )
 from xdsl.printer import Printer
 
@@ -50,6 +53,25 @@ def dense_attribute(type: Any, text: str) -> DenseIntOrFPElementsAttr | None:
     except (ValueError, OverflowError, struct.error, RecursionError):
         pass
     return None
+
+
+def integer_array(type: Any, values: Sequence[int]) -> DenseArrayBase[Any] | None:
+    """The array attribute of these integers; None where a type or a value needs xDSL's checks."""
+    letter = _LETTERS.get(type)
+    if letter is None:
+        return None
+    try:
+        data = struct.pack(f"<{len(values)}{letter}", *values)
+    except struct.error:
+        return None
+    attribute: DenseArrayBase[Any] = DenseArrayBase.__new__(DenseArrayBase)
+    content: BytesAttr = BytesAttr.__new__(BytesAttr)
+    vars(content)["data"] = data
+    vars(attribute).update(elt_type=type, data=content)
+    return attribute
+
+
+_LETTERS: dict[Any, str] = {i32: "i", i64: "q"}
 
 
 def _flat(values: Sequence[Any], shape: list[int]) -> Sequence[Any]:

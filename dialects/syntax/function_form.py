@@ -10,12 +10,10 @@ functions of a form, so for most kernels of a large module it is found out once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
-from xdsl.ir import Operation, SSAValue
-from xdsl.traits import IsolatedFromAbove
-
-from mlc.dialects.syntax.probe import types_key
+from xdsl.ir import Attribute, Operation, SSAValue
 
 _MOST = 512
 """Ops of the largest function that has a form: larger ones hardly repeat."""
@@ -23,44 +21,51 @@ _MOST = 512
 FormKey: TypeAlias = tuple[object, ...]
 
 
-def function_form(op: Operation) -> tuple[FormKey, tuple[str | None, ...]] | None:
-    """
-    A key that is equal for functions that differ in their names and places only, and the names of their values.
-
-    None for what is no function, uses values around it, has several blocks in a region, or is too large. The key names
-    types and attributes by identity: it is valid for as long as they live.
-    """
-    if "sym_name" not in op.properties or not op.has_trait(IsolatedFromAbove) or op._operands or op.results:
+def function_form(op: Operation) -> FunctionForm | None:
+    """The form of a function; None for what is none, uses values around it, has several blocks, or is too large."""
+    if "sym_name" not in op.properties or op._operands or op.results:
         return None
-    form = _Form()
-    return (tuple(form.key), tuple(form.names)) if form.add(op, is_function=True) else None
+    form = FunctionForm()
+    return form if form.add(op, is_function=True) else None
 
 
-class _Form:
-    """The key of a function while its ops are added, with all lengths, so that no two functions have one key."""
+class FunctionForm:
+    """What a function is but for its name and its place; its ops are added one by one."""
 
     def __init__(self) -> None:
-        self.key: list[object] = []
+        self.structure: list[object] = []
+        """The ops and how they are connected, with all lengths, so that no two functions have the same."""
+        self.types: list[Attribute] = []
+        """The types of values in the order of their definition."""
+        self.attributes: list[Attribute] = []
+        self.ops: list[Operation] = []
         self.names: list[str | None] = []
+        """The names of values in the order of their definition."""
         self._numbers: dict[int, int] = {}
-        self._count = 0
+
+    @property
+    def key(self) -> FormKey:
+        """
+        Equal for functions that differ in their names and places only.
+
+        It names types and attributes by identity: it is valid for as long as they live.
+        """
+        return (*self.structure, None, *identities(self.types), None, *map(id, self.attributes))
 
     def add(self, op: Operation, *, is_function: bool = False) -> bool:
         """Whether an op, with all in it, can belong to a form."""
-        self._count += 1
+        self.ops.append(op)
         numbers = [*map(self._numbers.get, map(id, op._operands))]
-        if self._count > _MOST or op._successors or None in numbers:
+        if len(self.ops) > _MOST or op._successors or None in numbers:
             return False
         properties, attributes = op.properties, op.attributes
-        self.key += (op.__class__, len(numbers), *numbers, len(properties), *properties)
-        self.key += [
-            0 if is_function and name == "sym_name" else id(attribute) for name, attribute in properties.items()
-        ]
-        self.key.append(len(attributes))
+        self.structure += (op.__class__, len(numbers), *numbers, len(properties), *properties, len(attributes))
+        self.attributes += [value for name, value in properties.items() if name != "sym_name" or not is_function]
         if attributes:
-            self.key += (*attributes, *map(id, attributes.values()))
+            self.structure += attributes
+            self.attributes += attributes.values()
         self._define(op.results)
-        self.key.append(len(op.regions))
+        self.structure.append(len(op.regions))
         for region in op.regions:
             block = region._first_block
             if block is None or block is not region._last_block:
@@ -71,14 +76,18 @@ class _Form:
                 if not self.add(inner):
                     return False
                 inner = inner._next_op
-            self.key.append(None)
+            self.structure.append(None)
         return True
 
-    def _define(self, values: tuple[SSAValue, ...]) -> None:
+    def _define(self, values: Sequence[SSAValue]) -> None:
         """The values that follow, by the order of their definition."""
-        self.key.append(len(values))
-        if values:
-            self.key += types_key(values)
-            for value in values:
-                self._numbers[id(value)] = len(self._numbers)
-                self.names.append(value._name)
+        self.structure.append(len(values))
+        for value in values:
+            self.types.append(value._type)
+            self._numbers[id(value)] = len(self._numbers)
+            self.names.append(value._name)
+
+
+def identities(types: Sequence[Attribute]) -> list[int]:
+    """The identities of types; of one without parameters, which may have many instances, its class's."""
+    return [id(type) if type.__dict__ else id(type.__class__) for type in types]

@@ -21,18 +21,21 @@ from xdsl.dialects.builtin import (
     Float64Type,
     FloatAttr,
     FloatData,
+    FunctionType,
     IntAttr,
     IntegerAttr,
     MemRefType,
     NoneAttr,
+    StringAttr,
     TensorType,
     VectorType,
 )
 from xdsl.ir import Attribute
 
 from mlc.dialects.index import Index, IndexMapAttr
+from mlc.dialects.syntax.dense import integer_array
 from mlc.dialects.syntax.lexer import VALUE_NAME
-from mlc.dialects.syntax.probe import OpenData
+from mlc.dialects.syntax.probe import OpenData, OpenSize
 from mlc.dialects.syntax.token_parser import ATTRIBUTE, MAP, TYPE, VALUE
 from mlc.support.limits import limits
 
@@ -170,7 +173,8 @@ def _with(attribute: Attribute, field: str, value: object) -> Attribute:
 
 # --- attributes ----------------------------------------------------------------------------------------------------
 
-_OPEN_FIELDS: dict[type[Attribute], str] = {
+OPEN_FIELDS: dict[type[Attribute], str] = {
+    StringAttr: "data",
     TensorType: "shape",
     MemRefType: "shape",
     VectorType: "shape",
@@ -183,8 +187,18 @@ _OPEN_FIELDS: dict[type[Attribute], str] = {
 
 def open_attribute(like: Attribute, number: int) -> Attribute | None:
     """An attribute as `like` whose open field may not be read; None for a class without one."""
-    field = _OPEN_FIELDS.get(like.__class__)
-    return None if field is None else _with(like, field, OpenData(number))
+    if like.__class__ is FunctionType:
+        return _with(_with(like, "inputs", OpenData(number)), "outputs", OpenData(number))
+    field = OPEN_FIELDS.get(like.__class__)
+    return None if field is None else _with(like, field, _opened(vars(like)[field], number))
+
+
+def _opened(content: object, number: int) -> object:
+    """The content of an attribute with all numbers and texts open, but not how many sizes a shape has."""
+    if isinstance(content, ArrayAttr):
+        sizes = content.data
+        return _with(content, "data", tuple(_with(size, "data", OpenSize(number)) for size in sizes))
+    return _with(content, "data", OpenData(number)) if isinstance(content, Attribute) else OpenData(number)
 
 
 def attribute_of_text(text: str, like: Any) -> Attribute | None:
@@ -197,7 +211,9 @@ def attribute_of_text(text: str, like: Any) -> Attribute | None:
         elif isinstance(like, IntegerAttr):
             return IntegerAttr(int(text), like.type)
         elif isinstance(like, DenseArrayBase):
-            return DenseArrayBase.from_list(like.elt_type, [*map(int, text.split(", "))])
+            values = [*map(int, text.split(", "))]
+            made = integer_array(like.elt_type, values)
+            return DenseArrayBase.from_list(like.elt_type, values) if made is None else made
     except Exception:  # out of range: the parser says how
         return None
     return None

@@ -148,7 +148,7 @@ class OpenOps:
         types = [value._type for value in values]
         for part in line.parts:
             if part.kind == TYPE:
-                if (type := self._type(part.text)) is None:
+                if (type := type_of(self._parser, part.text)) is None:
                     return True
                 types.append(type)
         key = self._types_key(names, values, types)
@@ -172,25 +172,6 @@ class OpenOps:
             count = next((k for k, text in enumerate(line.fixed) if "=" in text), 0)
             count = count if line.fixed[count].startswith(" =") else -1  # `%a:2 = ` names two results
         self._patterns[key] = _Pattern(count)
-
-    def _type(self, text: str) -> Attribute | None:
-        """The type of a part; None where the parser must decide."""
-        shaped = self._parser.shaped
-        if (known := shaped.get(text)) is not None:
-            return known
-        kind, _, rest = text.partition("<")
-        sizes, _, element = rest.rpartition("x")
-        example = f"{kind}<{'1x' * (sizes.count('x') + 1)}{element}"
-        like = shaped.get(example)
-        if like is None:
-            try:
-                like = shaped[example] = Parser(self._parser.ctx, example).parse_type()
-            except ParseError:
-                return None
-        made = type_of_text(text, like) if shape_key(like) is not None else None
-        if made is not None:
-            shaped[text] = made
-        return made
 
     def _types_key(self, names: list[str], values: Sequence[SSAValue], types: Sequence[Attribute]) -> _Key:
         """What a recipe depends on: the types but for their sizes, which of them are the same, and which names are."""
@@ -311,6 +292,26 @@ class OpenOps:
         declared: Any = getattr(op.__class__, "declared", {}).get(name)
         # Of a class of one's own, the base's method may not be what its `parse` does.
         return declared.attribute_of_text if "attribute_of_text" in vars(declared.__class__) else None
+
+
+def type_of(parser: SourceParser, text: str) -> Attribute | None:
+    """The type of a text such as `tensor<4x8xf32>`, one object for each; None where the parser must decide."""
+    shaped = parser.shaped
+    if (known := shaped.get(text)) is not None:
+        return known
+    kind, _, rest = text.partition("<")
+    sizes, _, element = rest.rpartition("x")
+    example = f"{kind}<{'1x' * (sizes.count('x') + 1)}{element}"
+    like = shaped.get(example)
+    if like is None:
+        try:
+            like = shaped[example] = Parser(parser.ctx, example).parse_type()
+        except ParseError:
+            return None
+    made = type_of_text(text, like) if shape_key(like) is not None else None
+    if made is not None:
+        shaped[text] = made
+    return made
 
 
 def _results(

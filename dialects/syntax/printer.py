@@ -104,7 +104,7 @@ class SourcePrinter(Printer):
             return False
         if self._next_line_callback or any(self._ssa_names) or any(self._block_names):
             return False
-        key = (*form, self._indent, self._next_valid_name_id[-1], self._next_valid_block_id[-1])
+        key = (*form.key, tuple(form.names), self._indent, self._next_valid_name_id[-1], self._next_valid_block_id[-1])
         known = self._functions.get(key)
         if known is not None and known.is_sure:
             print(known.before, name.data, known.after, sep="", end="", file=self.stream)

@@ -30,6 +30,10 @@ class ContextRead(BaseException):
     """A probe was asked for something around its op; no handler of exceptions in a verifier must catch this."""
 
 
+def _refuse(*values: object) -> NoReturn:
+    raise ContextRead
+
+
 class _Outside:
     """Stands for everything around a probe."""
 
@@ -44,6 +48,11 @@ class _Outside:
 
     def __hash__(self) -> int:
         raise ContextRead("hash")
+
+    # Operators are looked up in the class; without one there would be a TypeError, which a verifier might catch.
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = __neg__ = __abs__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __int__ = __index__ = __float__ = __format__ = _refuse
+    __iter__ = __len__ = __getitem__ = __contains__ = __call__ = _refuse
 
 
 _OUTSIDE: Any = _Outside()
@@ -61,15 +70,25 @@ class _BlockEnd(_Outside):
         return object.__getattribute__(self, "_last")
 
 
-def _refuse(value: object) -> NoReturn:
-    raise ContextRead
-
-
 class OpenData(_Outside):
     """Stands for the content of an attribute: what is made without reading it holds for all contents."""
 
     def __init__(self, number: int) -> None:
         object.__setattr__(self, "_number", number)
+
+
+class OpenSize(OpenData):
+    """Stands for a static size of at least 1."""
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(other) is int and other < 1:
+            return False
+        raise ContextRead("==")
+
+    def __hash__(self) -> int:
+        raise ContextRead("hash")
 
 
 class OpenValue(Attribute):

@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringA
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue, SSAValues, Use
 
 from mlc.dialects.syntax.function_form import function_form
+from mlc.dialects.syntax.open_functions import OpenFunctions, OpenText
 
 if TYPE_CHECKING:
     from mlc.dialects.syntax.source import SourceParser
@@ -45,6 +46,8 @@ class RepeatedText:
     start: int
     end: int
     """The position of the next token."""
+    opened: OpenText | None
+    """The same text, where a recipe for the functions of its skeleton may be learned from it."""
 
 
 @dataclass(slots=True)
@@ -65,6 +68,7 @@ class RepeatedFunctions:
         self._parser = parser
         self._text = parser.lexer.input.content
         self._known: dict[_Key, _Function | None] = {}
+        self._open = OpenFunctions(parser)
 
     def find(self, start: int, room: int) -> Operation | RepeatedText | None:
         """The function at `start`, copied with at most `room` ops; a text to learn from; or None."""
@@ -78,16 +82,23 @@ class RepeatedFunctions:
             return None
         key = (header[1], text[header.start(3) : end], after[1], column, tuple(parser.dialects_around))
         function = self._known.get(key)
-        if function is None:
-            if key in self._known:
+        if function is not None and function.is_sure:
+            if function.count > room:
                 return None
-            return RepeatedText(key, header[2], start, after.start(1))
-        if not function.is_sure:
-            return RepeatedText(key, header[2], start, after.start(1))
-        if function.count > room:
+            parser.skip(after.start(1), function.count)
+            return self._copy(function.op, header[2], start)
+        around = (header[1], after[1], column, *key[-1])
+        opened = self._open.find(key[1], around, header[2], start, header.start(3))
+        if isinstance(opened, tuple):
+            op, count = opened
+            if count > room:
+                return None
+            parser.skip(after.start(1), count)
+            self._remember(key, _Function(op, count, True))
+            return op
+        if function is None and key in self._known:
             return None
-        parser.skip(after.start(1), function.count)
-        return self._copy(function.op, header[2], start)
+        return RepeatedText(key, header[2], start, after.start(1), opened)
 
     def learn(self, text: RepeatedText, op: Operation) -> None:
         """Remember what has just been parsed to `op`; compare it with a copy of the op of the same text."""
@@ -95,16 +106,20 @@ class RepeatedFunctions:
         if known is not None:
             if self._is_plain(text, op) and self._is_plain(text, known.op):
                 copied = self._copy(known.op, text.name, text.start)
-                known.is_sure = copied.is_structurally_equivalent(op) and _places(copied) == _places(op)
+                known.is_sure = _is_same(copied, op)
                 known.count = sum(isinstance(nested.location, FileLineColLoc) for nested in op.walk())
-                copied.drop_all_references()
             if not known.is_sure:
                 self._known[text.key] = None
             return
+        is_alone = parser.pos == text.end and not parser.ssa_values and not parser.forward_ssa_references
+        self._remember(text.key, _Function(op) if is_alone else None)
+        if text.opened is not None and self._is_plain(text, op):
+            self._open.learn(text.opened, op, _is_same)
+
+    def _remember(self, key: _Key, function: _Function | None) -> None:
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
-        is_alone = parser.pos == text.end and not parser.ssa_values and not parser.forward_ssa_references
-        self._known[text.key] = _Function(op) if is_alone else None
+        self._known[key] = function
 
     def _is_plain(self, text: RepeatedText, op: Operation) -> bool:
         """Whether the op depends on the text alone, and on the name in nothing but its symbol."""
@@ -196,6 +211,13 @@ def _is_simple(op: Operation) -> bool:
 
 
 _FIELDS = frozenset(Operation.__dataclass_fields__)
+
+
+def _is_same(copied: Operation, op: Operation) -> bool:
+    """Whether a copy, which is of no further use, is the same as an op, with its places and names."""
+    same = copied.is_structurally_equivalent(op) and _places(copied) == _places(op)
+    copied.drop_all_references()
+    return same
 
 
 def _places(op: Operation) -> list[object]:

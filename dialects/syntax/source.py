@@ -118,7 +118,7 @@ class SourceParser(TokenParser):
         self.positions: dict[Operation, Place] = {}
         self._undeclared: dict[str, Span[Any]] = {}
         self._lines = [0, *(m.end() for m in re.finditer("\n", source.content))]
-        self._file = StringAttr(source.name)
+        self.file = StringAttr(source.name)
         self._depth = 0
         self._count = 0
         self._types = {}
@@ -148,7 +148,12 @@ class SourceParser(TokenParser):
     def place(self, pos: int) -> Place:
         """The place of a position in the text."""
         line = self.line(pos)
-        return Place(self._file.data, line, pos - self._lines[line - 1] + 1)
+        return Place(self.file.data, line, pos - self._lines[line - 1] + 1)
+
+    def begin(self, pos: int) -> int:
+        """Where the op at a position begins, behind the names of its results."""
+        match = _RESULTS.match(self.lexer.input.content, pos)
+        return pos if match is None else match.end()
 
     def is_at(self, span: Span[Any]) -> bool:
         """Whether the next token is that span."""
@@ -209,8 +214,7 @@ class SourceParser(TokenParser):
     def _locate(self, op: Operation, pos: int) -> None:
         """Give the op that begins at `pos` its location, and check the sizes of its types."""
         content = self.lexer.input.content
-        if match := _RESULTS.match(content, pos):
-            pos = match.end()
+        pos = self.begin(pos)
         unknown = op.location is UNKNOWN_LOC or op.location == UNKNOWN_LOC
         if unknown and not content[max(0, self.pos - 64) : self.pos].rstrip().endswith("loc(unknown)"):
             op.location = self._location(pos)
@@ -236,7 +240,7 @@ class SourceParser(TokenParser):
         line: IntAttr = object.__new__(IntAttr)
         vars(line)["data"] = number
         location: FileLineColLoc = object.__new__(FileLineColLoc)
-        vars(location).update(filename=self._file, line=line, column=column)
+        vars(location).update(filename=self.file, line=line, column=column)
         return location
 
     def is_new(self, names: Sequence[str]) -> bool:
@@ -251,9 +255,7 @@ class SourceParser(TokenParser):
                 value.name_hint = name if not name[0].isdigit() else None
             elif not name[0].isdigit():
                 value._name = name  # pyright: ignore[reportPrivateUsage] - the setter would look for what to shorten
-        if names and (match := _RESULTS.match(self.lexer.input.content, start)):
-            start = match.end()
-        op.location = self._location(start)
+        op.location = self._location(self.begin(start) if names else start)
         self.skip(end, 1)
         return op
 

@@ -16,8 +16,8 @@ from mlc.dialects.syntax.lexer import VALUE_NAME, SourceToken, make_span
 
 T = TypeVar("T")
 
-TYPE, VALUE, ATTRIBUTE, MAP = range(4)
-"""The kinds of holes: a type, the value of an attribute as its op reads it, an attribute, index expressions."""
+TYPE, VALUE, ATTRIBUTE, MAP, EXPRESSION, STRING = range(6)
+"""Kinds of holes: a type, the value of an attribute as an op has it, an attribute, index expressions, one, a string."""
 
 _BARE, _EXCLAMATION = MLIRTokenKind.BARE_IDENT, MLIRTokenKind.EXCLAMATION_IDENT
 # A type with its parameters, and the token after it, on which its end may depend. Brackets nest once, and nothing that
@@ -48,11 +48,11 @@ class ValueNames(dict[str, tuple[SSAValue, ...]]):
 
 
 class Hole(NamedTuple):
-    """An attribute that stands for a part of the text, while it is found out what an op makes of this part."""
+    """What stands for a part of the text, while it is found out what an op makes of this part."""
 
     kind: int
     end: int
-    attribute: Attribute
+    attribute: Any
 
 
 class TokenParser(Parser):
@@ -64,8 +64,8 @@ class TokenParser(Parser):
     holes: dict[int, Hole]
     """By their positions; each can be taken once."""
 
-    def hole(self, kind: int) -> Attribute | None:
-        """The attribute of a hole of this kind at the current token; the parser goes on behind it."""
+    def hole(self, kind: int) -> Any:
+        """What stands for a hole of this kind at the current token, or None; the parser goes on behind it."""
         found = self.holes.get(self.pos)
         if found is None or found.kind != kind:
             return None
@@ -98,7 +98,13 @@ class TokenParser(Parser):
         return token
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """The text from the current token on that a pattern matches, if it does; the parser goes on behind it."""
+        """
+        The text from the current token on that a pattern matches, if it does; the parser goes on behind it.
+
+        It is a short cut: where it is None, the tokens say the same.
+        """
+        if self.holes:
+            return None
         state = self._parser_state
         match = pattern.match(state.lexer.input.content, self.pos)
         if match is not None:
@@ -195,6 +201,11 @@ class TokenParser(Parser):
         while len(values) > count:
             values.popitem()
         return region
+
+    def parse_optional_str_literal(self) -> str | None:
+        if self.holes and (text := self.hole(STRING)) is not None:
+            return text
+        return super().parse_optional_str_literal()
 
     def parse_optional_attribute(self) -> Attribute | None:
         if self.holes and (value := self.hole(ATTRIBUTE)) is not None:
