@@ -96,11 +96,11 @@ def merged(rows: Iterable[KernelProfile]) -> list[KernelProfile]:
     groups: dict[str, list[KernelProfile]] = {}
     for row in rows:
         groups.setdefault(row.kernel, []).append(row)
-    return sorted(map(_sum, groups.values()), key=lambda row: -row.seconds)
+    return sorted(map(together, groups.values()), key=lambda row: -row.seconds)
 
 
-def _sum(rows: Sequence[KernelProfile]) -> KernelProfile:
-    """Several calls of a kernel together."""
+def together(rows: Sequence[KernelProfile]) -> KernelProfile:
+    """Several calls of one kernel as one row."""
     memory: dict[str, float] = {}
     for row in rows:
         for level, seconds in row.memory_seconds.items():

@@ -183,12 +183,22 @@ class VmExecutable(Executable):
         save(self, Path(directory))
 
     def profile(self, inputs: Mapping[str, Any], repeat: int = 10) -> Profile:
-        """Refused: kernels are profiled by the executor "aot", of the same kernels."""
-        raise UserError('expected the executor "aot" to profile a model; the vm runs the same kernels')
+        """
+        The median time of each kernel of a call over `repeat` runs, one kernel at a time; `print` it for a table.
+
+        Kernels of a part that a call runs several times count that often, with the times of the first run's inputs.
+        """
+        from mlc.runtime.vm.profiled import profile_of
+
+        arguments = self._arguments(inputs)
+        with self._lock:
+            return profile_of(self.machine, arguments, max(1, repeat))
 
     def export(self, path: str | os.PathLike[str]) -> list[Path]:
-        """Refused: a library is of AOT code."""
-        raise UserError('expected the executor "aot" to export a library, but this model was compiled for the vm')
+        """Refused: a library is of AOT code, which calls no compiler; `save` writes what the vm runs."""
+        known = self._only_segment is not None
+        remedy = 'compile it with executor="aot"' if known else "save it for mlc.load_executable instead"
+        raise UserError(f"expected a model of AOT code for a library, but got one of the vm; {remedy}")
 
     @property
     def graph_json(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ Runs code of tensors: frames of registers, and the cache of functions that were 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -24,6 +24,8 @@ Register: TypeAlias = "Array | list[Any] | None"
 """A tensor, a list of tensors (a sequence), or nothing (an absent optional)."""
 Key: TypeAlias = "tuple[Any, ...]"
 """The function, and for each argument its type and shape, and its bytes if its value is wanted."""
+Observe: TypeAlias = "Callable[[Segment, Sequence[Array]], None]"
+"""Called before a segment runs, with its inputs."""
 KEPT_FUNCTIONS = 128
 """Resolved functions that are kept by default."""
 MAX_FRAMES = 10_000
@@ -129,8 +131,8 @@ class VirtualMachine:
         wants = self.functions[index].wants
         return (index, *((_kind(a), _content(a) if k in wants else None) for k, a in enumerate(arguments)))
 
-    def run(self, index: int, arguments: Sequence[Register]) -> list[Any]:
-        """The results of a function."""
+    def run(self, index: int, arguments: Sequence[Register], observe: Observe | None = None) -> list[Any]:
+        """The results of a function; `observe` is called before each run of a segment."""
         frames = [_Frame(self.body(index, arguments), arguments, ())]
         while True:
             frame = frames[-1]
@@ -149,15 +151,15 @@ class VirtualMachine:
                 passed = [frame.registers[r] for r in given]
                 frames.append(_Frame(self.body(called, passed), passed, results))
             else:
-                _step(frame, name, operands)
+                _step(frame, name, operands, observe)
 
 
-def _step(frame: _Frame, name: str, operands: Sequence[Any]) -> None:
+def _step(frame: _Frame, name: str, operands: Sequence[Any], observe: Observe | None) -> None:
     """Run one instruction within a frame."""
     registers = frame.registers
     if name == "run":
         segment, given, results = operands
-        _assign(registers, results, run_segment(frame.body.segments[segment], [registers[r] for r in given]))
+        _assign(registers, results, run_segment(frame.body.segments[segment], [registers[r] for r in given], observe))
     elif name == "goto":
         frame.at = operands[0]
     elif name == "iffalse":
@@ -218,9 +220,12 @@ def flattened(values: Sequence[Register]) -> list[Array]:
     return found
 
 
-def run_segment(segment: Segment, values: Sequence[Register]) -> list[Any]:
+def run_segment(segment: Segment, values: Sequence[Register], observe: Observe | None = None) -> list[Any]:
     """The results of a segment, tensors of sequences as lists."""
-    outputs = iter(segment(flattened(values)))
+    arrays = flattened(values)
+    if observe is not None:
+        observe(segment, arrays)
+    outputs = iter(segment(arrays))
     results: list[Any] = []
     for group in segment.groups:
         if group is None or isinstance(group, int):

@@ -68,6 +68,7 @@ class Segment:
     ) -> None:
         facts = code.facts
         self.code, self.artifact, self.threads, self.pool = code, artifact, threads, pool
+        self.toolchain = toolchain
         self.groups: Sequence[Any] = facts["groups"]
         """For each result "tensor", the length of a list of tensors, or None where there is nothing."""
         self.inputs = [name for name, _, _ in facts["inputs"]]

@@ -83,15 +83,17 @@ class ContractionSizes:
             return TileSize(even * pixels, 1, min(lanes, self.width), pixels)
         if (pixels := self._side_by_side()) > 1:
             per_lane = pixels * lanes // self.width
-            columns = e[r.columns] if r.columns is not None else 1
-            t = register_tile(ceil(rows / pixels), columns * per_lane, self.target, pixels, scalar_loads, per_lane)
+            columns = self._most_columns()
+            unit = per_lane if r.column_blocks is None else columns * per_lane
+            t = register_tile(ceil(rows / pixels), columns * per_lane, self.target, pixels, scalar_loads, unit)
             return TileSize(t.rows * pixels, max(1, t.vectors // per_lane), lanes, pixels)
         if lanes <= self.width or r.columns is not None:
             per_lane = ceil(lanes / self.width)
-            columns = e[r.columns] if r.columns is not None else 1
+            columns = self._most_columns()
+            unit = 1 if r.column_blocks is None else columns * per_lane
             threads = self.threads if self._prefetches_panels() and self._rows_per_panel() <= STREAM_SHARED_ROWS else 1
             t = register_tile(
-                rows, columns * per_lane, self.target, r.stride - 1, scalar_loads, threads=threads, least=least
+                rows, columns * per_lane, self.target, r.stride - 1, scalar_loads, unit, threads=threads, least=least
             )
             if t.vectors >= per_lane:
                 return TileSize(t.rows, t.vectors // per_lane, lanes)
@@ -110,6 +112,11 @@ class ContractionSizes:
         if wide >= lanes:
             wide = lanes
         return TileSize(t.rows, 1, wide)
+
+    def _most_columns(self) -> int:
+        """The columns that a tile may have."""
+        r = self.roles
+        return r.column_blocks or (1 if r.columns is None else self.stage.extents[r.columns])
 
     def _reads_lines(self) -> bool:
         """Whether sums over lanes for a single row read V, once, in vectors that fill a cache line."""
@@ -131,7 +138,9 @@ class ContractionSizes:
         if self.slides or size.pixels > 1:
             return size._replace(rows=rows)
         if r.columns is not None:
-            columns = self.s.choose("tile_columns", sizes(e[r.columns], columns, MOST_TILE_VECTORS), columns)
+            most = self._most_columns()
+            tried = [n for n in sizes(most, columns, MOST_TILE_VECTORS) if r.column_blocks is None or most % n == 0]
+            columns = self.s.choose("tile_columns", tried, columns)
         elif e[r.lanes] > self.width and not r.dot:
             most = MOST_TILE_VECTORS * self.width
             packed = self._packed_vectors() * self.width  # a tile's lanes are parts of a packed block, or whole ones

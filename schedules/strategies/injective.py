@@ -47,6 +47,8 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     if turned is not None:
         _schedule_turned(s, st, loops, turned, target, threads)
         return
+    if not (scalar or st.symbolic):
+        _fuse_runs(s, st, loops, extents)
     outer, inner = (loops, None) if scalar else split_lanes(s, loops, extents, target)
     chosen = {k for k in st.spatial if k not in st.symbolic and any(m.uses(k) for r in st.reads for m in r.mask)}
     if st.symbolic and chosen and threads > 1:
@@ -58,6 +60,15 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     spread(s, outer, extents, st, target, threads)
     if inner is not None:
         s.vectorize(inner)
+
+
+def _fuse_runs(s: ScheduleBuilder, st: Stage, loops: list[SSAValue], extents: list[int]) -> None:
+    """Make one loop of the last axes that are one in all reads, as rows, columns and the channels of a block."""
+    for axis in range(len(loops) - 1, 0, -1):
+        if not _is_one_run(st, axis):
+            return
+        loops[axis - 1 :] = [s.fuse(loops[axis - 1], loops[axis])]
+        extents[axis - 1 :] = [extents[axis - 1] * extents[axis]]
 
 
 def turned_axis(st: Stage, target: Target) -> int | None:

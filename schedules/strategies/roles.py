@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import BlockArgument
 
+from mlc.dialects.index import Div, dim
 from mlc.schedules.analysis import Read, Stage
 from mlc.targets.cost.thresholds import LEAST_DOT_DEPTH, LEAST_LANES, STRIDED_LANES, TRANSPOSED_ROWS
 
@@ -24,6 +25,8 @@ class Roles:
     dot: bool = False  # both operands are contiguous along the last reduction axis, and neither along the lanes
     stride: int = 1
     """Elements of V between neighbouring lanes: more than 1 in a strided window along the lanes."""
+    column_blocks: int | None = None
+    """Neighbouring columns that read the same of S: the blocks of a convolution's group. A tile has a part of them."""
     across: int | None = None
     """The dimension of V along the lanes where they lie far apart: V is read through a copy in which it is the last."""
 
@@ -91,6 +94,17 @@ def _lanes_axis(stage: Stage) -> int:
     return stage.num_spatial - 1
 
 
+def _column_blocks(scalar: Read, axis: int) -> int:
+    """How many neighbours along an axis read the same of S, whose indices have it as `axis floordiv n`; 1 if none."""
+    found = {
+        t.by if isinstance(t, Div) and not t.is_mod and t.expr == dim(axis) else 1
+        for e in scalar.exprs
+        for t, _ in e.terms
+        if (t.expr.uses(axis) if isinstance(t, Div) else t == axis)
+    }
+    return min(found, default=1)
+
+
 def _with_axes(stage: Stage, roles: Roles) -> Roles:
     """The roles with the axes of rows and columns."""
     others = [k for k in stage.long_axes if k != roles.lanes]
@@ -98,6 +112,9 @@ def _with_axes(stage: Stage, roles: Roles) -> Roles:
     only_vector = [k for k in others if roles.vector.uses(k) and not roles.scalar.uses(k)]
     roles.rows = only_scalar[-1] if only_scalar else None
     roles.columns = only_vector[-1] if only_vector else None
+    if roles.columns is None:
+        blocks = {k: count for k in others if roles.vector.uses(k) and (count := _column_blocks(roles.scalar, k)) > 1}
+        roles.columns, roles.column_blocks = next(reversed(blocks.items()), (None, None))
     if roles.rows is None and roles.vector.uses(roles.lanes) and roles.scalar.uses(roles.lanes):
         shared = [k for k in others if k != roles.columns]
         roles.rows = shared[-1] if shared else None

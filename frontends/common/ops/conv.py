@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from mlc.dialects import graph as g
+from mlc.dialects.graph.dims import Dim
 from mlc.frontends.common.elementwise import add
 from mlc.frontends.common.movement import (
     concat,
@@ -39,28 +41,68 @@ def _with_bias(node: SourceNode, y: Value, bias: Value | None) -> Value:
 
 
 def _convolution_3d(node: SourceNode, x: Value, w: Value, bias: Value | None, window: WindowSpec, groups: int) -> Value:
-    """Three axes: for each slice of the result, the input slices under the kernel are the channels of one picture."""
+    """
+    Three axes: for each slice of the result, the input slices under the kernel are the channels of one picture.
+
+    A kernel along the first axis alone is that of pictures whose rows are the slices.
+    """
     n, c, depth, *picture = x.shape
-    stride, dilation, taps = window.strides[0], window.dilation[0], window.kernel[0]
+    if _is_along_first(window) and all(isinstance(size, int) for size in picture):
+        return _convolution_along_first(node, x, w, bias, window, groups)
+    stride, taps = window.strides[0], window.kernel[0]
     count = (depth + window.begins[0] + window.ends[0] - window.span(0)) // stride + 1
     one = groups == 1 and n == 1  # slices are pictures of a batch, and those under a tap are channels side by side
     if one:
-        x = reshape(node, transpose(node, x, (0, 2, 1, 3, 4)), (depth, c, *picture))
+        x = transpose(node, reshape(node, x, (c, depth, *picture)), (1, 0, 2, 3))
     axis = 0 if one else 2
-    x = pad_axis(node, x, axis, window.begins[0], window.ends[0])
-    last = (count - 1) * stride + 1
-    parts = [slice_axis(node, x, axis, k * dilation, k * dilation + last, stride) for k in range(taps)]
+    parts = [_under_tap(node, x, axis, window, k, count) for k in range(taps)]
     if one:
         flat = reshape(node, transpose(node, w, (0, 2, 1, 3, 4)), (w.shape[0], taps * c, *w.shape[3:]))
         y = node.emit(g.Conv2dOp, concat(node, parts, 1), flat, **window.conv2d_attributes())
-        y = _with_bias(node, y, bias)
-        return transpose(node, reshape(node, y, (1, *y.shape)), (0, 2, 1, 3, 4))
+        y = transpose(node, _with_bias(node, y, bias), (1, 0, 2, 3))
+        return reshape(node, y, (1, *y.shape))
     pictures = transpose(node, stack(node, parts, 2), (0, 3, 1, 2, 4, 5))
     pictures = reshape(node, pictures, (n * count, c * taps, *picture))
     flat = reshape(node, w, (w.shape[0], w.shape[1] * taps, *w.shape[3:]))
     y = node.emit(g.Conv2dOp, pictures, flat, groups=groups, **window.conv2d_attributes())
     y = _with_bias(node, y, bias)
     return transpose(node, reshape(node, y, (n, count, *y.shape[1:])), (0, 2, 1, 3, 4))
+
+
+def _under_tap(node: SourceNode, x: Value, axis: int, window: WindowSpec, tap: int, count: Dim) -> Value:
+    """The `count` slices along the axis that a tap of the kernel meets, those in the padding zeros."""
+    stride, begin, depth = window.strides[0], window.begins[0] - tap * window.dilation[0], x.shape[axis]
+    if isinstance(depth, int) and isinstance(count, int):
+        first = max(0, -(-begin // stride))
+        last = min(count - 1, (depth - 1 + begin) // stride)
+        if first <= last:
+            start = first * stride - begin
+            part = slice_axis(node, x, axis, start, start + (last - first) * stride + 1, stride)
+            return pad_axis(node, part, axis, first, count - 1 - last)
+    padded = pad_axis(node, x, axis, window.begins[0], window.ends[0])
+    start = tap * window.dilation[0]
+    return slice_axis(node, padded, axis, start, start + (count - 1) * stride + 1, stride)
+
+
+def _is_along_first(window: WindowSpec) -> bool:
+    """Whether a window of three axes covers one element of the last two, at each of them."""
+    pads = (*window.begins[1:], *window.ends[1:])
+    return window.kernel[1:] == (1, 1) and window.strides[1:] == (1, 1) and not any(pads)
+
+
+def _convolution_along_first(
+    node: SourceNode, x: Value, w: Value, bias: Value | None, window: WindowSpec, groups: int
+) -> Value:
+    n, c, depth, *picture = x.shape
+    rows = reshape(node, x, (n, c, depth, math.prod(picture)))
+    kernel = reshape(node, w, (*w.shape[:3], 1))
+    along = {
+        "strides": (window.strides[0], 1),
+        "dilation": (window.dilation[0], 1),
+        "padding": (window.begins[0], 0, window.ends[0], 0),
+    }
+    y = _with_bias(node, node.emit(g.Conv2dOp, rows, kernel, groups=groups, **along), bias)
+    return reshape(node, y, (*y.shape[:3], *picture))
 
 
 @dataclass(frozen=True)

@@ -63,3 +63,32 @@ func.func @dense(%x: tensor<2x5xf32>) -> tensor<2x60xf32> {
   %0 = graph.dense %x, %w : (tensor<2x5xf32>, tensor<60x5xf32>) -> tensor<2x60xf32>
   return %0 : tensor<2x60xf32>
 }
+
+// The frames that a convolution along three axes reads are blocked once; slices, paddings and the concatenation copy blocks.
+// CHECK-LABEL: func.func @frames
+// CHECK:         %[[B:.*]] = graph.layout_transform %x {src = "CNHW", dst = "NCHW16c"} : (tensor<16x3x4x4xf32>) -> tensor<3x1x4x4x16xf32>
+// CHECK-NEXT:    %[[T:.*]] = graph.slice %[[B]] {begin = [0, 0, 0, 0, 0], end = [2,
+// CHECK-NEXT:    %[[P:.*]] = graph.pad %[[T]] {pad_width = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]} : (tensor<2x1x4x4x16xf32>) -> tensor<3x1x4x4x16xf32>
+// CHECK-NEXT:    %[[C:.*]] = graph.concatenate %[[P]], %[[B]] {axis = 1} : (tensor<3x1x4x4x16xf32>, tensor<3x1x4x4x16xf32>) -> tensor<3x2x4x4x16xf32>
+// CHECK:         graph.conv2d %[[C]], %{{.*}} {data_layout = "NCHW16c"
+func.func @frames(%x: tensor<16x3x4x4xf32>) -> tensor<3x16x4x4xf32> {
+  %w = graph.param "w" : tensor<16x32x1x1xf32>
+  %0 = graph.slice %x {begin = [0, 0, 0, 0], end = [16, 2, 4, 4], strides = [1, 1, 1, 1]} : (tensor<16x3x4x4xf32>) -> tensor<16x2x4x4xf32>
+  %1 = graph.pad %0 {pad_width = [0, 0, 1, 0, 0, 0, 0, 0]} : (tensor<16x2x4x4xf32>) -> tensor<16x3x4x4xf32>
+  %2 = graph.concatenate %1, %x {axis = 0} : (tensor<16x3x4x4xf32>, tensor<16x3x4x4xf32>) -> tensor<32x3x4x4xf32>
+  %3 = graph.transpose %2 {axes = [1, 0, 2, 3]} : (tensor<32x3x4x4xf32>) -> tensor<3x32x4x4xf32>
+  %4 = graph.conv2d %3, %w : (tensor<3x32x4x4xf32>, tensor<16x32x1x1xf32>) -> tensor<3x16x4x4xf32>
+  return %4 : tensor<3x16x4x4xf32>
+}
+
+// Parts of one frame's channels, or of other values, are blocked behind the concatenation.
+// CHECK-LABEL: func.func @other_frames
+// CHECK:         graph.concatenate %x, %y {axis = 0}
+// CHECK:         graph.layout_transform
+func.func @other_frames(%x: tensor<16x3x4x4xf32>, %y: tensor<16x3x4x4xf32>) -> tensor<3x16x4x4xf32> {
+  %w = graph.param "w" : tensor<16x32x1x1xf32>
+  %0 = graph.concatenate %x, %y {axis = 0} : (tensor<16x3x4x4xf32>, tensor<16x3x4x4xf32>) -> tensor<32x3x4x4xf32>
+  %1 = graph.transpose %0 {axes = [1, 0, 2, 3]} : (tensor<32x3x4x4xf32>) -> tensor<3x32x4x4xf32>
+  %2 = graph.conv2d %1, %w : (tensor<3x32x4x4xf32>, tensor<16x32x1x1xf32>) -> tensor<3x16x4x4xf32>
+  return %2 : tensor<3x16x4x4xf32>
+}

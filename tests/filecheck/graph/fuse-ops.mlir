@@ -120,3 +120,27 @@ func.func @prologue(%x: tensor<1x4x9x9xf32>, %w: tensor<4x4x3x3xf32>) -> (tensor
       : (tensor<1x4x9x9xf32>, tensor<4x4x3x3xf32>) -> tensor<1x4x9x9xf32>
   return %1, %3 : tensor<1x4x9x9xf32>, tensor<1x4x9x9xf32>
 }
+
+// Parts that would not lie in the result as they are: slices and paddings along other axes than the last are read through.
+// CHECK-LABEL: func.func @joined
+// CHECK:         graph.fused "slice_pad_concatenate" (%{{.*}} = %x : tensor<4x2x8xf32>)
+// BACK-LABEL: func.func @joined
+func.func @joined(%x: tensor<4x2x8xf32>) -> tensor<4x4x8xf32> {
+  %0 = graph.slice %x {begin = [1, 0, 0], end = [4, 2, 8], strides = [1, 1, 1]} : (tensor<4x2x8xf32>) -> tensor<3x2x8xf32>
+  %1 = graph.pad %0 {pad_width = [1, 0, 0, 0, 0, 0]} : (tensor<3x2x8xf32>) -> tensor<4x2x8xf32>
+  %2 = graph.concatenate %1, %x {axis = 1} : (tensor<4x2x8xf32>, tensor<4x2x8xf32>) -> tensor<4x4x8xf32>
+  return %2 : tensor<4x4x8xf32>
+}
+
+// Whole ranges of the result are written by their own kernels, and a slice along the last axis is its own kernel.
+// CHECK-LABEL: func.func @not_joined
+// CHECK-NOT:     concatenate"
+// CHECK:         return
+func.func @not_joined(%x: tensor<4x8xf32>, %y: tensor<4x2x8xf32>) -> (tensor<8x8xf32>, tensor<4x4x4xf32>) {
+  %0 = graph.pad %x {pad_width = [1, 0, 0, 0]} : (tensor<4x8xf32>) -> tensor<5x8xf32>
+  %1 = graph.slice %0 {begin = [0, 0], end = [4, 8], strides = [1, 1]} : (tensor<5x8xf32>) -> tensor<4x8xf32>
+  %2 = graph.concatenate %1, %x {axis = 0} : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<8x8xf32>
+  %3 = graph.slice %y {begin = [0, 0, 0], end = [4, 2, 8], strides = [1, 1, 2]} : (tensor<4x2x8xf32>) -> tensor<4x2x4xf32>
+  %4 = graph.concatenate %3, %3 {axis = 1} : (tensor<4x2x4xf32>, tensor<4x2x4xf32>) -> tensor<4x4x4xf32>
+  return %2, %4 : tensor<8x8xf32>, tensor<4x4x4xf32>
+}

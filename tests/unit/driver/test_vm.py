@@ -130,6 +130,45 @@ def test_values_that_grow_in_a_loop_as_long_as_inputs_say():
     np.testing.assert_array_equal(none["y"], -x)
 
 
+def test_a_profile_has_the_kernels_of_each_part_that_a_call_runs_and_how_often(tmp_path: Path):
+    exe = compiled(growing_loop())
+    inputs = {"m": np.array(6), "x": np.array([1, 2], F), "most": np.array(1e9, F)}
+    wanted = exe(inputs)
+    profile = exe.profile(inputs, repeat=2)
+    counts: dict[str, int] = {}
+    for row in profile:
+        counts[row.origins[0]] = counts.get(row.origins[0], 0) + row.count
+        assert row.seconds > 0
+    assert max(counts.values()) == 6
+    assert any(name.startswith("Neg") for name in counts)
+    assert {event.call for event in profile.events} == set(range(len(profile)))
+    starts = [event.start for event in profile.events if event.thread == -1]
+    assert starts == sorted(starts)
+    profile.save_trace(tmp_path / "trace.json")
+    np.testing.assert_array_equal(exe(inputs)["y"], wanted["y"])
+    exe.save(tmp_path / "saved")
+    assert [row.kernel for row in mlc.load_executable(tmp_path / "saved").profile(inputs)] == [
+        r.kernel for r in profile
+    ]
+
+
+def test_a_call_without_kernels_has_no_profile_and_the_vm_makes_no_library(tmp_path: Path):
+    proto = model(
+        [helper.make_node("Reshape", ["x", "s"], ["y"])],
+        [info("x", T.FLOAT, [4, 6]), info("s", T.INT64, [None])],
+        ["y"],
+    )
+    exe = compiled(proto)
+    with pytest.raises(UserError, match="expected a call that runs kernels, but this one runs none"):
+        exe.profile({"x": np.zeros((4, 6), F), "s": np.array([24])})
+    with pytest.raises(UserError, match=r"one of the vm; save it for mlc\.load_executable instead"):
+        exe.export(tmp_path / "m.so")
+    static = mlc.compile(one_node("Relu", {"x": np.zeros(3, F)}), executor="vm", cache=False)
+    with pytest.raises(UserError, match='one of the vm; compile it with executor="aot"'):
+        static.export(tmp_path / "m.so")
+    assert len(static.profile({"x": np.zeros(3, F)})) == 1
+
+
 def test_branches_of_different_ranks():
     def branch(op: str, **attrs: Any) -> onnx.GraphProto:
         return helper.make_graph(

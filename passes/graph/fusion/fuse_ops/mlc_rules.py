@@ -9,6 +9,8 @@ Operator fusion by mlc's rules: a producer joins the group of its consumers if a
     heavy       one convolution, product or pool, pointwise after    pointwise, read after the heavy op;
                                                                      cheap pointwise, computed in the padding copy
     attention   product, softmax over its rows, product              transposes, read through by the products
+    joining     one concatenation of parts that are not whole ranges slices and paddings of its parts
+                of its result
     alone       other ops                                            none
 
 Merging a producer whose readers are all in the group cannot make a cycle, so one rule serves chains and diamonds.
@@ -43,17 +45,20 @@ from mlc.dialects.graph import (
     LogOp,
     LogSoftmaxOp,
     ModOp,
+    PadOp,
     PowerOp,
     ReshapeOp,
     SigmoidOp,
     SiluOp,
     SinOp,
+    SliceOp,
     SoftmaxOp,
     SoftplusOp,
     TanhOp,
     shape_of,
 )
 from mlc.dialects.graph.base import BROADCAST, INJECTIVE, OUT_FUSABLE, REDUCTION
+from mlc.dialects.graph.types import axis_of
 from mlc.passes.graph.fusion.fuse_ops.attention import joins_attention, leaves_attention, mixes
 from mlc.passes.graph.shared.constants import SOURCES, is_static
 from mlc.targets.cost.thresholds import RECOMPUTED_OPS, SMALL_RESULT
@@ -168,7 +173,11 @@ class Fuser:
 
     def fits(self, producer: KernelGroup, into: KernelGroup) -> bool:
         """Whether the table at the top of this file allows the merge."""
-        if len(producer.ops) + len(into.ops) > self.max_depth or Sort.ALONE in (producer.sort, into.sort):
+        if len(producer.ops) + len(into.ops) > self.max_depth:
+            return False
+        if isinstance(into.output, ConcatenateOp):
+            return _joins(producer, into.output)
+        if Sort.ALONE in (producer.sort, into.sort):
             return False
         result = producer.output.results[0]
         if into.sort == Sort.ATTENTION:
@@ -201,6 +210,21 @@ def _prologue(producer: KernelGroup, into: KernelGroup) -> bool:
         return True
     cheap = producer.sort == Sort.POINTWISE and not producer.expensive
     return cheap and (into.sort == Sort.ROWS or _copies(into.anchor, producer.output.results[0]))
+
+
+def _joins(producer: KernelGroup, into: ConcatenateOp) -> bool:
+    """Whether slices and paddings may be read through by a concatenation, whose parts cannot lie in its result."""
+    shape = shape_of(into.type)
+    if set(shape[: axis_of(into.axis, len(shape))]) <= {1}:
+        return False
+    return all(isinstance(op, SliceOp | PadOp) and _keeps_last_axis(op) for op in producer.ops)
+
+
+def _keeps_last_axis(op: SliceOp | PadOp) -> bool:
+    """Whether runs along the last axis are copied as they are."""
+    if shape_of(op.operands[0].type)[-1] != shape_of(op.type)[-1]:
+        return False
+    return op.strides[-1] == 1 if isinstance(op, SliceOp) else not any(op.pad_width[-2:])
 
 
 def _copies(anchor: Operation | None, value: SSAValue) -> bool:

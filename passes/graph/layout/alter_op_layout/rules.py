@@ -66,6 +66,7 @@ from mlc.passes.graph.layout.alter_op_layout.blocks import (
     unit_block,
     wasteful,
 )
+from mlc.passes.graph.layout.alter_op_layout.frames import picture_of
 from mlc.passes.graph.layout.alter_op_layout.planes import computes_in_planes, planar_convolution
 from mlc.passes.graph.layout.alter_op_layout.subpixel import transposed_convolution
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
@@ -111,7 +112,7 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     if inner == 1 and outer == 1:
         return None
     weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)
-    picture = v.get(x, data_name(inner))
+    picture = picture_of(x, data_name(inner), v)
     logical = 0 if outputs % outer == 0 else outputs
     layouts: dict[str, AttrValue] = {"data_layout": data_name(inner), "kernel_layout": kernel, "channels": logical}
     if (more := -shape_of(w.type)[3] % layout(kernel).factors["W"]) > 0:  # the transform pads rows of taps with zeros

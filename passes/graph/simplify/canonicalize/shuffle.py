@@ -53,7 +53,7 @@ def movements(value: SSAValue) -> tuple[SSAValue, list[Movement]]:
     while isinstance(value.owner, ReshapeOp | TransposeOp) and value.has_one_use():
         chain.append(value.owner)
         value = value.owner.operands[0]
-    moved = any(isinstance(op, TransposeOp) for op in chain) and value.has_one_use() and _is_convolved(value)
+    moved = chain and value.has_one_use() and _is_convolved(value)
     return value, chain[::-1] if moved else []
 
 
