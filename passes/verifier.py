@@ -137,7 +137,8 @@ class Verifier:
 
     def _accepts(self, op: Operation, key: Signature) -> bool:
         """Whether all ops of this signature are right; False also where that cannot be told."""
-        if self._context_reads[op.__class__] >= _CONTEXT_READS:
+        if (number := hash(key)) not in self._seen:  # most of those that do not repeat are not worth a probe
+            self._seen.add(number)
             return False
         try:
             probe(op).verify_()

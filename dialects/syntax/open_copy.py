@@ -22,7 +22,8 @@ from mlc.dialects.syntax.function_form import FunctionForm
 from mlc.dialects.syntax.holes import OPEN_FIELDS, open_attribute, shape_key
 from mlc.dialects.syntax.probe import ContextRead, OpenData, apart, open_dense
 
-_REMEMBERED = 1 << 14
+_REMEMBERED = 1 << 16
+_FAMILIES = 1 << 12
 _LEARNED = 32
 """So many open copies of one structure are tried: after these, its functions are not taken to repeat."""
 
@@ -82,7 +83,7 @@ class Families(Generic[T]):
 
     def find(self, form: FunctionForm) -> T | None:
         """What is known of the functions like this one, or can be learned from it; None where there is nothing."""
-        if max(map(len, (self._kinds, self._values, self._families))) >= _REMEMBERED:
+        if max(len(self._kinds), len(self._values)) >= _REMEMBERED or len(self._families) >= _FAMILIES:
             # Keys name attributes by the identities that are kept alive here.
             for known in (self._kinds, self._numbers, self._values, self._alive, self._families):
                 known.clear()
