@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 from mlc.dialects.index import Index, IndexMapAttr
 from mlc.dialects.syntax.function_form import FunctionForm
 from mlc.dialects.syntax.holes import OPEN_FIELDS, open_attribute, shape_key
-from mlc.dialects.syntax.probe import ContextRead, OpenData, apart, open_dense
+from mlc.dialects.syntax.probe import ContextRead, OpenData, apart, hide_name, open_dense
 
 _REMEMBERED = 1 << 16
 _FAMILIES = 1 << 12
@@ -194,6 +194,7 @@ class OpenCopy:
         for real, value in zip(reals, values, strict=True):
             self.values[value] = self._form.number_of(real)
             value._type = self._type(value._type)
+            hide_name(value)
 
     def _type(self, type: Attribute) -> Attribute:
         known = self._opened.get(id(type))
