@@ -299,6 +299,8 @@ def type_of(parser: SourceParser, text: str) -> Attribute | None:
     shaped = parser.shaped
     if (known := shaped.get(text)) is not None:
         return known
+    if "xx" in text:
+        return None
     kind, _, rest = text.partition("<")
     sizes, _, element = rest.rpartition("x")
     example = f"{kind}<{'1x' * (sizes.count('x') + 1)}{element}"
