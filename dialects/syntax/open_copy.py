@@ -50,7 +50,7 @@ class OpenExpression(OpenData):
 
 
 @dataclass(slots=True)
-class Family(Generic[T]):
+class FormFamily(Generic[T]):
     """What is known of functions of one structure."""
 
     sample: list[Attribute]
@@ -68,13 +68,13 @@ class Family(Generic[T]):
         return True
 
 
-class Families(Generic[T]):
+class FormFamilies(Generic[T]):
     """What is known of functions by their structure and, of one structure, by the kinds of types and attributes."""
 
-    def __init__(self, learn: Callable[[FunctionForm, Family[T]], T | None]) -> None:
+    def __init__(self, learn: Callable[[FunctionForm, FormFamily[T]], T | None]) -> None:
         """`learn` finds out what holds for all functions with the open copy of this one; it may close attributes."""
         self._learn = learn
-        self._families: dict[Key, Family[T]] = {}
+        self._families: dict[Key, FormFamily[T]] = {}
         self._kinds: dict[int, object] = {}
         self._numbers: dict[int, int] = {}
         self._values: dict[Attribute, int] = {}
@@ -90,7 +90,7 @@ class Families(Generic[T]):
         structure = tuple(form.structure)
         family = self._families.get(structure)
         if family is None:
-            self._families[structure] = Family(form.attributes)
+            self._families[structure] = FormFamily(form.attributes)
             return None
         key = self._key(form, family.closed)
         found = family.known.get(key)
