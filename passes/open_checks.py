@@ -17,7 +17,7 @@ from xdsl.ir import Operation
 from xdsl.irdl import OpDef
 
 from mlc.dialects.syntax.function_form import FunctionForm
-from mlc.dialects.syntax.open_copy import Family, OpenCopy
+from mlc.dialects.syntax.open_copy import FormFamily, OpenCopy
 from mlc.dialects.syntax.probe import ContextRead
 
 Check: TypeAlias = Callable[[Any], None]
@@ -25,7 +25,7 @@ Checks: TypeAlias = list[tuple[int, Check]]
 """The checks of a function that read the contents of its types and attributes, and the numbers of their ops."""
 
 
-def open_checks(first: Check, form: FunctionForm, family: Family[Checks]) -> Checks:
+def open_checks(first: Check, form: FunctionForm, family: FormFamily[Checks]) -> Checks:
     """The checks of a function that may fail or read contents, in order: `first`, and those of the ops' classes."""
     copy = OpenCopy(form, family.closed)
     found: Checks = []

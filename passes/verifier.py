@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.symbol_lookup import unchanged_symbols
 from mlc.dialects.syntax.function_form import FormKey, FunctionForm, function_form
-from mlc.dialects.syntax.open_copy import Families
+from mlc.dialects.syntax.open_copy import FormFamilies
 from mlc.dialects.syntax.probe import (
     ContextRead,
     IsolatedKernel,
@@ -69,7 +69,7 @@ class Verifier:
         self._context_reads: Counter[type[Operation]] = Counter()
         self._functions: dict[FormKey, _Function | None] = {}
         self._seen: set[int] = set()
-        self._open_forms: Families[Checks] = Families(partial(open_checks, _verify_regions))
+        self._open_forms: FormFamilies[Checks] = FormFamilies(partial(open_checks, _verify_regions))
 
     def verify(self, op: Operation) -> None:
         """Raise InvalidIR for the first operation in `op`, itself included, that is not well formed."""

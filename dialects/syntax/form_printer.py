@@ -22,7 +22,7 @@ from xdsl.printer import Printer
 
 from mlc.dialects.index import Index, dim_name
 from mlc.dialects.syntax.function_form import FunctionForm
-from mlc.dialects.syntax.open_copy import Family, OpenCopy
+from mlc.dialects.syntax.open_copy import FormFamily, OpenCopy
 from mlc.dialects.syntax.printer import SourcePrinter
 from mlc.dialects.syntax.probe import MARK, ContextRead, OpenData
 
@@ -76,13 +76,13 @@ class FormPrinter(SourcePrinter):
 
     copy: OpenCopy
     form: FunctionForm
-    family: Family[FormText]
+    family: FormFamily[FormText]
     naming: list[int]
     decisions: list[tuple[int, Callable[[Any], bool], bool]]
     parts: list[Piece]
 
     @classmethod
-    def text(cls, printer: SourcePrinter, form: FunctionForm, family: Family[FormText]) -> FormText | None:
+    def text(cls, printer: SourcePrinter, form: FunctionForm, family: FormFamily[FormText]) -> FormText | None:
         """What the copies of a function have for a text; None if it depends on more."""
         made = cls.__new__(cls)
         vars(made).update(vars(printer))

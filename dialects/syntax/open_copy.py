@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 from mlc.dialects.index import Index, IndexMapAttr
 from mlc.dialects.syntax.function_form import FunctionForm
 from mlc.dialects.syntax.holes import OPEN_FIELDS, open_attribute, shape_key
-from mlc.dialects.syntax.probe import ContextRead, OpenData, apart, open_dense
+from mlc.dialects.syntax.probe import ContextRead, OpenData, apart, hide_name, open_dense
 
 _REMEMBERED = 1 << 16
 _FAMILIES = 1 << 12
@@ -50,7 +50,7 @@ class OpenExpression(OpenData):
 
 
 @dataclass(slots=True)
-class Family(Generic[T]):
+class FormFamily(Generic[T]):
     """What is known of functions of one structure."""
 
     sample: list[Attribute]
@@ -68,13 +68,13 @@ class Family(Generic[T]):
         return True
 
 
-class Families(Generic[T]):
+class FormFamilies(Generic[T]):
     """What is known of functions by their structure and, of one structure, by the kinds of types and attributes."""
 
-    def __init__(self, learn: Callable[[FunctionForm, Family[T]], T | None]) -> None:
+    def __init__(self, learn: Callable[[FunctionForm, FormFamily[T]], T | None]) -> None:
         """`learn` finds out what holds for all functions with the open copy of this one; it may close attributes."""
         self._learn = learn
-        self._families: dict[Key, Family[T]] = {}
+        self._families: dict[Key, FormFamily[T]] = {}
         self._kinds: dict[int, object] = {}
         self._numbers: dict[int, int] = {}
         self._values: dict[Attribute, int] = {}
@@ -90,7 +90,7 @@ class Families(Generic[T]):
         structure = tuple(form.structure)
         family = self._families.get(structure)
         if family is None:
-            self._families[structure] = Family(form.attributes)
+            self._families[structure] = FormFamily(form.attributes)
             return None
         key = self._key(form, family.closed)
         found = family.known.get(key)
@@ -194,6 +194,7 @@ class OpenCopy:
         for real, value in zip(reals, values, strict=True):
             self.values[value] = self._form.number_of(real)
             value._type = self._type(value._type)
+            hide_name(value)
 
     def _type(self, type: Attribute) -> Attribute:
         known = self._opened.get(id(type))

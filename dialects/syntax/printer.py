@@ -26,7 +26,7 @@ from xdsl.traits import IsolatedFromAbove
 
 from mlc.dialects.syntax.dense import dense_text
 from mlc.dialects.syntax.function_form import FunctionForm, function_form
-from mlc.dialects.syntax.open_copy import Families
+from mlc.dialects.syntax.open_copy import FormFamilies
 from mlc.dialects.syntax.probe import MARK, ContextRead, Signature, kept_alive, open_number, probe, signature
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class SourcePrinter(Printer):
         default_factory=dict[_FunctionKey, "_FunctionText | None"], init=False
     )
     _seen_functions: set[int] = field(default_factory=set[int], init=False)
-    _forms: dict[int, Families[FormText]] = field(default_factory=dict[int, "Families[FormText]"], init=False)
+    _forms: dict[int, FormFamilies[FormText]] = field(default_factory=dict[int, "FormFamilies[FormText]"], init=False)
     """By the indentation."""
 
     remembers_functions: ClassVar[bool] = True
@@ -147,7 +147,7 @@ class SourcePrinter(Printer):
         if forms is None:
             from mlc.dialects.syntax.form_printer import FormPrinter
 
-            forms = self._forms[self._indent] = Families(partial(FormPrinter.text, self))
+            forms = self._forms[self._indent] = FormFamilies(partial(FormPrinter.text, self))
         known = forms.find(form)
         after = None if known is None else known.after(form, self)
         if known is None or after is None:

@@ -179,6 +179,23 @@ class _OwnResult(OpResult):
         self.index = index
 
 
+class _NamelessResult(OpResult):
+    """A result of which the name may not be read."""
+
+    _name = property(_refuse)  # pyright: ignore[reportAssignmentType] - that is what it is for
+
+
+class _NamelessArgument(BlockArgument):
+    """The argument of a block, of which the name may not be read."""
+
+    _name = property(_refuse)  # pyright: ignore[reportAssignmentType] - that is what it is for
+
+
+def hide_name(value: SSAValue) -> None:
+    """Let nobody read the name of a value any more."""
+    object.__setattr__(value, "__class__", _NamelessArgument if isinstance(value, BlockArgument) else _NamelessResult)
+
+
 _KINDS: dict[type[SSAValue], Callable[[Attribute], SSAValue]] = {OpResult: ProbeResult, BlockArgument: ProbeArgument}
 
 

@@ -31,6 +31,7 @@ from xdsl.utils.lexer import Input, Span
 
 from mlc.dialects import DIALECTS
 from mlc.dialects.discardable import adopt_properties, unknown_attribute
+from mlc.dialects.syntax.holes import SHAPED
 from mlc.dialects.syntax.lexer import SourceLexer
 from mlc.dialects.syntax.open_ops import type_of
 from mlc.dialects.syntax.parse_messages import reworded, shape_size, token_text
@@ -47,7 +48,6 @@ _SPLIT = re.compile(r"^[ \t]*// -----[ \t]*$", re.MULTILINE)
 _RESULTS = re.compile(r"%[^=\n]*=\s*")
 # Upper bound of the Python stack frames per nested operation, in the parser, the printer or a pass.
 _FRAMES = 24
-_SHAPED = re.compile(r"(?:tensor|memref|vector)<(?:[0-9]+x)+[a-z]+[0-9]*>", re.ASCII)
 _REMEMBERED = 1 << 14
 
 
@@ -300,7 +300,7 @@ class SourceParser(TokenParser):
         return super()._parse_block()
 
     def parse_optional_type(self) -> TypeAttribute | None:
-        match = None if self.holes else _SHAPED.match(self.lexer.input.content, self.pos)
+        match = None if self.holes else SHAPED.match(self.lexer.input.content, self.pos)
         made = None if match is None else type_of(self, match[0])
         if match is None or made is None:
             return super().parse_optional_type()
