@@ -104,12 +104,10 @@ class TransposedLoad:
         for k in range(chunk.valid):
             at = fixed | {-a.rank: const(chunk.start + k)}
             moving = at | {along: dim(along) + origin[self.axis]}
-            whole = self.accesses.condition(
-                [e.substitute(at, spans) for e in a.mask if not e.uses(along)], -a.rank, SCALAR
-            )
-            part = self.accesses.condition(
-                [e.substitute(moving, columns) for e in a.mask if e.uses(along)], along, column
-            )
+            shared = [e.substitute(at, spans) for e in a.mask if not e.uses(along)]
+            own = [e.substitute(moving, columns) for e in a.mask if e.uses(along)]
+            whole = self.accesses.condition(shared, -a.rank, SCALAR)
+            part = self.accesses.condition(own, along, column)
             if whole is False or part is False:
                 vectors.append(None)
                 continue

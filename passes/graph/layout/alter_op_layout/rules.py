@@ -120,12 +120,13 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     picture = picture_of(x, data_name(inner), v)
     logical = 0 if outputs % outer == 0 else outputs
     layouts: dict[str, AttrValue] = {"data_layout": data_name(inner), "kernel_layout": kernel, "channels": logical}
-    if (more := -shape_of(w.type)[3] % layout(kernel).factors["W"]) > 0:  # the transform pads rows of taps with zeros
-        layouts["padding"] = (*op.padding[:3], op.padding[3] + more)
+    top, left, bottom, right = op.padding
+    if (taps := static_size(shape_of(w.type)[3])) is not None:
+        right += -taps % layout(kernel).factors["W"]  # the transform pads rows of taps with zeros
     if inner == block and pads_with_layout(op, picture, block):
-        top, left, bottom, right = layouts.get("padding", op.padding)
         picture = v.make(PadOp, picture, pad_width=(0, 0, 0, 0, top, bottom, left, right, 0, 0))
-        layouts["padding"] = (0, 0, 0, 0)
+        top = left = bottom = right = 0
+    layouts["padding"] = (top, left, bottom, right)
     new = v.clone(op, picture, weight, result=None, **layouts)
     made = defining_op(new, Conv2dOp)
     assert made is not None

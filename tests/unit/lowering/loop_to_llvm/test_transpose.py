@@ -49,12 +49,13 @@ loop.func @k(%x: memref<?x?xf32>, %o: memref<16x16xf32>, %n: index) attributes {
 def padded(rows: int, lanes: int, before: int, after: int) -> str:
     """`out[k, j] = x[j, k - before]` inside of the rows and lanes of x and 7 elsewhere, as one tile."""
     whole, mask = before + rows + after, f"(d0 - {before}, -d0 + {before + rows - 1}, -d1 + {lanes - 1})"
+    tile, value = f"(d0 : {whole}, d1 : {lanes + 1})", f"vector<{whole}x{lanes + 1}xf32>"
     return f"""
 loop.func @k(%x: memref<{lanes}x{rows}xf32>, %o: memref<{whole}x{lanes + 1}xf32>) attributes {{outputs = 1 : i64}} {{
   %c = arith.constant 7.000000e+00 : f32
-  %f = loop.broadcast %c : f32 to vector<{whole}x{lanes + 1}xf32>
-  %t = loop.load %x[d1, d0 - {before}] mask {mask} else %f tile (d0 : {whole}, d1 : {lanes + 1}) : vector<{whole}x{lanes + 1}xf32>
-  loop.store %t, %o[d0, d1] tile (d0 : {whole}, d1 : {lanes + 1}) : vector<{whole}x{lanes + 1}xf32>
+  %f = loop.broadcast %c : f32 to {value}
+  %t = loop.load %x[d1, d0 - {before}] mask {mask} else %f tile {tile} : {value}
+  loop.store %t, %o[d0, d1] tile {tile} : {value}
 }}"""
 
 

@@ -14,6 +14,8 @@ CASES = [
     (48, 16, (30, 30), (3, 3), 1, 2, (2, 2, 2, 2)),
     (16, 16, (60, 16), (5, 5), 2, 1, (2, 2, 1, 1)),
 ]
+COPIES = 4
+"""The cases of blocks of 16 channels, and of pictures that grow little."""
 
 
 def model() -> Small:
@@ -36,6 +38,4 @@ def test_values(target: str, threads: int) -> None:
 def test_the_copy_pads_on_targets_that_load_under_masks() -> None:
     exe = mlc.compile(model().proto(), target="znver5", threads=1, cache=False)
     names = [node["kernel"] for node in exe.graph_json["nodes"]]
-    assert (
-        sum(name.startswith("layout_transform_pad") for name in names) == 3
-    )  # blocks of 16, and pictures that grow little
+    assert sum(name.startswith("layout_transform_pad") for name in names) == COPIES
