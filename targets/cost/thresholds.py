@@ -76,6 +76,8 @@ NARROW_VECTORS = 2
 Granite Rapids, of which 12x2 and 14x2 lose least with B in L2."""
 CLIPPED_SHARE = 0.8
 """Part of the taps inside of the picture, at most, for which the others are left out. Not measured apart."""
+CLIPPED_TASKS = 2
+"""Tasks a thread, at least, of a depthwise convolution whose padding is left out. Not measured apart."""
 GROUPS_APART = 2
 """Groups side by side in the lanes above which a group's channels are unrolled with the taps. Not measured apart."""
 
