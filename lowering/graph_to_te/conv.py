@@ -22,7 +22,7 @@ from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import ReduceAxis, Scalar, Tensor
 from mlc.lowering.graph_to_te.layouts import axis_names, blocked, logical, widened
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
-from mlc.targets.cost.thresholds import CLIPPED_SHARE
+from mlc.targets.cost.thresholds import CLIPPED_LEAST_TAPS, CLIPPED_SHARE
 
 OUT = {"C": "oc", "H": "oh", "W": "ow"}
 
@@ -49,6 +49,8 @@ class WindowGeometry:
         """Whether so many rows of windows lie beyond the image that they are left out of the sums; depthwise only."""
         taps, stride, dilation, before = self.kernel[0], self.strides[0], self.dilation[0], self.padding[0]
         if not (self.depthwise and isinstance(size, int) and isinstance(count, int) and isinstance(taps, int)):
+            return False
+        if taps < CLIPPED_LEAST_TAPS:
             return False
         rows = [o * stride + k * dilation - before for o in range(count) for k in range(taps)]
         return sum(0 <= row < size for row in rows) <= CLIPPED_SHARE * len(rows)

@@ -16,11 +16,11 @@ CASES = [
     (2, 21, (9, 13), (11, 7), 1, 1, (5, 3, 5, 3)),  # channels that fill no whole vector
     (1, 16, (5, 6), (13, 13), 1, 1, (6, 6, 6, 6)),  # a picture smaller than the window
     (1, 24, (19, 17), (13, 13), 1, 2, (6, 6, 6, 6)),
-    (1, 16, (15, 18), (3, 3), 9, 1, (9, 9, 9, 9)),
+    (1, 16, (15, 18), (5, 5), 5, 1, (10, 10, 10, 10)),
     (1, 8, (6, 7), (9, 5), 1, 1, (8, 4, 3, 0)),  # sides that differ; rows of the result without a tap on one side
     (1, 16, (8, 40), (15, 3), 1, 1, (7, 0, 7, 0)),  # rows are padded alone
     (1, 16, (1, 9), (7, 7), 1, 1, (3, 3, 3, 3)),  # one row of taps
-    (1, 16, (4, 9), (2, 3), 1, 1, (3, 1, 3, 1)),  # rows of the result that lie in the padding as a whole
+    (1, 16, (4, 9), (5, 3), 1, 1, (6, 1, 6, 1)),  # rows of the result that lie in the padding as a whole
 ]
 
 
@@ -51,7 +51,8 @@ def test_values(target, threads, cases):
 
 def test_rows_are_clipped_where_many_lie_in_the_padding(tmp_path):
     mostly_inside = (1, 16, (28, 28), (7, 7), 1, 1, (3, 3, 3, 3))
-    text = kernels(model([CASES[0], mostly_inside]), tmp_path, "te")
+    few_taps = (1, 16, (28, 28), (3, 3), 12, 1, (12, 12, 12, 12))
+    text = kernels(model([CASES[0], mostly_inside, few_taps]), tmp_path, "te")
     assert text.count('strategy = "clipped"') == 1
     assert text.count('"pad_columns"') == 2  # the stage and its block in the schedule
     assert text.count('"clip"') == 1
