@@ -5,12 +5,14 @@ CPU seconds and peak memory of `mlc-opt` (parse, verify, print) on large texts o
 
 Two kinds of text: "repeated" functions differ in their names only; of "distinct" ones every function has sizes,
 constants, attributes and names of values of its own, so that nothing that is known about one line of text holds for
-another. Every figure is the CPU time of a new process, the start included, the smallest of `--repeat`.
+another. In the level "unlike", every function is a chain of graph ops of its own, drawn by a seed: no two have the same
+ops. Every figure is the CPU time of a new process, the start included, the smallest of `--repeat`.
 """
 
 import argparse
 import json
 import os
+import random
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -127,11 +129,29 @@ LEVELS: dict[str, Callable[[int, int], tuple[str, int]]] = {
 }
 
 
+UNARY, BINARY = ("relu", "tanh", "exp", "sigmoid"), ("add", "multiply", "subtract")
+
+
+def unlike_function(name: int, n: int) -> tuple[str, int]:
+    """A function of the graph level whose ops are drawn by its number, and the number of its ops."""
+    chance, t = random.Random(name), f"tensor<{n}x8xf32>"
+    lines, values = [f"func.func @f{name}(%x{n}: {t}, %w: {t}) -> {t} {{"], [f"%x{n}", "%w"]
+    for number in range(10):
+        op = chance.choice((*UNARY, *BINARY))
+        operands = ", ".join(chance.choices(values, k=2 if op in BINARY else 1))
+        lines.append(f"  %v{number} = graph.{op} {operands} : {t}")
+        values.append(f"%v{number}")
+    return "\n".join([*lines, f"  return %v9 : {t}\n}}\n"]), 12
+
+
+ALL = {**LEVELS, "unlike": unlike_function}
+
+
 def functions(level: str, kind: str, ops: int) -> Iterator[str]:
     """Functions of a level until they have so many ops."""
     count = number = 0
     while count < ops:
-        text, size = LEVELS[level](number, 12 if kind == "repeated" else 12 + number)
+        text, size = ALL[level](number, 12 if kind == "repeated" else 12 + number)
         yield text
         count += size
         number += 1
@@ -151,7 +171,7 @@ def main() -> None:
     """Measure what the command line asks for, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--ops", type=int, default=100_000)
-    parser.add_argument("--level", nargs="*", choices=LEVELS, default=[*LEVELS])
+    parser.add_argument("--level", nargs="*", choices=ALL, default=[*ALL])
     parser.add_argument("--kind", nargs="*", choices=KINDS, default=[*KINDS])
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--json", type=Path)

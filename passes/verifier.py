@@ -16,6 +16,7 @@ others in the contents of types and attributes, the checks that read these (pass
 
 from collections import Counter
 from collections.abc import Callable, Container
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue
@@ -24,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.symbol_lookup import unchanged_symbols
 from mlc.dialects.syntax.function_form import FormKey, FunctionForm, function_form
+from mlc.dialects.syntax.open_copy import FormFamilies
 from mlc.dialects.syntax.probe import (
     ContextRead,
     IsolatedKernel,
@@ -36,7 +38,7 @@ from mlc.dialects.syntax.probe import (
     signature,
 )
 from mlc.passes.dominance import DominatorTree
-from mlc.passes.open_checks import OpenForms
+from mlc.passes.open_checks import Checks, open_checks
 
 _REMEMBERED = 1 << 16
 _CONTEXT_READS = 16
@@ -67,7 +69,7 @@ class Verifier:
         self._context_reads: Counter[type[Operation]] = Counter()
         self._functions: dict[FormKey, _Function | None] = {}
         self._seen: set[int] = set()
-        self._open_forms = OpenForms()
+        self._open_forms: FormFamilies[Checks] = FormFamilies(partial(open_checks, _verify_regions))
 
     def verify(self, op: Operation) -> None:
         """Raise InvalidIR for the first operation in `op`, itself included, that is not well formed."""
@@ -88,20 +90,17 @@ class Verifier:
         key = form.key
         known = self._functions.get(key)
         if known is None:
-            self._verify_open(op, form, is_new=hash(key) not in self._seen)
+            self._verify_open(op, form)
             self._learn(op, key)
         elif not known.is_whole:
             self._verify_one(op)
 
-    def _verify_open(self, op: Operation, form: FunctionForm, *, is_new: bool) -> None:
+    def _verify_open(self, op: Operation, form: FunctionForm) -> None:
         """Verify a function, of which another one with other contents of types and attributes may have been right."""
-        key = self._open_forms.key(form)
-        checks = self._open_forms.checks(key)
+        checks = self._open_forms.find(form)
         if checks is None:
             for nested in op.walk(region_first=True):
                 self._verify_one(nested)
-            if is_new:
-                self._open_forms.learn(key, form)
             return
         for number, check in checks:
             _verified(form.ops[number], check)
@@ -138,7 +137,8 @@ class Verifier:
 
     def _accepts(self, op: Operation, key: Signature) -> bool:
         """Whether all ops of this signature are right; False also where that cannot be told."""
-        if self._context_reads[op.__class__] >= _CONTEXT_READS:
+        if (number := hash(key)) not in self._seen:  # most of those that do not repeat are not worth a probe
+            self._seen.add(number)
             return False
         try:
             probe(op).verify_()
@@ -171,6 +171,8 @@ def _verified(op: Operation, check: Callable[[Any], None]) -> None:
     """Call one of the op's checks; InvalidIR with its message."""
     try:
         check(op)
+    except InvalidIR:
+        raise
     except VerifyException as error:
         raise InvalidIR(op, str(error)) from error
     except Exception as error:

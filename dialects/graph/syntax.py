@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from xdsl.dialects.builtin import UnitAttr
 from xdsl.ir import Attribute, TypeAttribute
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.syntax.form_printer import FormPrinter, decide
 from mlc.dialects.syntax.source import SourceParser
 from mlc.dialects.syntax.token_parser import VALUE
 
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from xdsl.parser import Parser
     from xdsl.printer import Printer
 
-    from mlc.dialects.graph.base import GraphOp
+    from mlc.dialects.graph.base import GraphOp, OpAttr
 
 G = TypeVar("G", bound="GraphOp")
 
@@ -105,11 +107,21 @@ def print_op(op: GraphOp, printer: Printer) -> None:
         printer.print_list(op.operands, printer.print_operand)
     print_attributes(op, printer)
     printer.print_string(" : ")
-    types = op.operand_types_from(op.type, len(op.operands)) if len(op.results) == 1 else None
-    if types is not None and tuple(types) == op.operand_types:
+    if decide(printer, op, _says_types):
         printer.print_attribute(op.results[0].type)
     else:
         printer.print_function_type(op.operand_types, op.result_types)
+
+
+def _says_types(op: GraphOp) -> bool:
+    """Whether the type of the result says those of the operands."""
+    types = op.operand_types_from(op.type, len(op.operands)) if len(op.results) == 1 else None
+    return types is not None and tuple(types) == op.operand_types
+
+
+def _is_shown(name: str, declared: OpAttr[Any, Any], op: GraphOp) -> bool:
+    """Whether an attribute differs from the declared default."""
+    return declared.decode(op.properties[name]) != declared.default
 
 
 def print_attributes(op: GraphOp, printer: Printer, skip: tuple[str, ...] = ()) -> None:
@@ -117,7 +129,7 @@ def print_attributes(op: GraphOp, printer: Printer, skip: tuple[str, ...] = ()) 
     shown = {
         name: d
         for name, d in op.declared.items()
-        if name in op.properties and name not in skip and d.decode(op.properties[name]) != d.default
+        if name in op.properties and name not in skip and decide(printer, op, partial(_is_shown, name, d))
     }
     if not shown and not op.attributes:
         return
@@ -126,7 +138,8 @@ def print_attributes(op: GraphOp, printer: Printer, skip: tuple[str, ...] = ()) 
     for name, d in shown.items():
         printer.print_string(("" if first else ", ") + f"{name} = ")
         first = False
-        d.print(printer, op.properties[name])
+        if not isinstance(printer, FormPrinter) or not printer.leave_open(op.properties[name], d.print):
+            d.print(printer, op.properties[name])
     for name, attribute in op.attributes.items():
         printer.print_string("" if first else ", ")
         first = False

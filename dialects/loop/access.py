@@ -156,10 +156,8 @@ class _Access(TextOp):
     def _verify_value(self, buffer: SSAValue, value: Attribute, exprs: Sequence[Index]) -> None:
         t = buffer.type
         assert isinstance(t, MemRefType)
-        if not self.tile_sizes:
-            expected: Attribute = t.element_type
-        else:
-            expected = VectorType(t.element_type, tile_shape(exprs, self.tile_sizes))
+        tile = self.tile_sizes
+        expected: Attribute = tile_type(t.element_type, tile_shape(exprs, tile)) if tile else t.element_type
         if value != expected:
             raise VerifyException(f"expected a value of type {expected} for this access, but got {value}")
 

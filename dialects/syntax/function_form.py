@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from xdsl.dialects.builtin import FunctionType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 _MOST = 512
@@ -36,11 +37,11 @@ class FunctionForm:
         self.structure: list[object] = []
         """The ops and how they are connected, with all lengths, so that no two functions have the same."""
         self.types: list[Attribute] = []
-        """The types of values in the order of their definition."""
+        """The types of values in the order of their definition, and those in function types."""
         self.attributes: list[Attribute] = []
         self.ops: list[Operation] = []
-        self.names: list[str | None] = []
-        """The names of values in the order of their definition."""
+        self.values: list[SSAValue] = []
+        """The values in the order of their definition."""
         self._numbers: dict[int, int] = {}
 
     @property
@@ -60,7 +61,10 @@ class FunctionForm:
             return False
         properties, attributes = op.properties, op.attributes
         self.structure += (op.__class__, len(numbers), *numbers, len(properties), *properties, len(attributes))
-        self.attributes += [value for name, value in properties.items() if name != "sym_name" or not is_function]
+        if is_function:
+            self._add_properties(properties)
+        else:
+            self.attributes += properties.values()
         if attributes:
             self.structure += attributes
             self.attributes += attributes.values()
@@ -68,7 +72,7 @@ class FunctionForm:
         self.structure.append(len(op.regions))
         for region in op.regions:
             block = region._first_block
-            if block is None or block is not region._last_block:
+            if block is None or block is not region._last_block or block._name:
                 return False
             self._define(block._args)
             inner = block._first_op
@@ -79,13 +83,26 @@ class FunctionForm:
             self.structure.append(None)
         return True
 
+    def _add_properties(self, properties: dict[str, Attribute]) -> None:
+        """The properties of a function, but for its name; its type counts as the types that it lists."""
+        for name, value in properties.items():
+            if isinstance(value, FunctionType):
+                self.structure += (FunctionType, len(value.inputs.data), len(value.outputs.data))
+                self.types += (*value.inputs.data, *value.outputs.data)
+            elif name != "sym_name":
+                self.attributes.append(value)
+
+    def number_of(self, value: SSAValue) -> int:
+        """The number of a value in the order of definition."""
+        return self._numbers[id(value)]
+
     def _define(self, values: Sequence[SSAValue]) -> None:
         """The values that follow, by the order of their definition."""
         self.structure.append(len(values))
         for value in values:
             self.types.append(value._type)
-            self._numbers[id(value)] = len(self._numbers)
-            self.names.append(value._name)
+            self._numbers[id(value)] = len(self.values)
+            self.values.append(value)
 
 
 def identities(types: Sequence[Attribute]) -> list[int]:

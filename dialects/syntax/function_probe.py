@@ -10,6 +10,7 @@ from xdsl.parser import Parser
 from xdsl.utils.lexer import Span
 
 from mlc.dialects.syntax.lexer import SourceLexer
+from mlc.dialects.syntax.probe import hide_name
 from mlc.dialects.syntax.source import SourceParser
 from mlc.dialects.syntax.token_parser import Hole
 
@@ -56,3 +57,4 @@ class FunctionProbe(SourceParser):
         super()._register_ssa_definition(name, values, span)
         for value in values:
             self.names[value] = span.start
+            hide_name(value)

@@ -42,8 +42,10 @@ from mlc.support.limits import limits
 _NUMBER = r"-?[0-9]+(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?)?"
 _INTEGERS = r"-?[0-9]+(?:, -?[0-9]+)*"
 _SUBSCRIPTS = r"(\[[^][\n\"]*%[^][\n\"]*\])?"
+SHAPED = re.compile(r"((?:tensor|memref|vector)<)((?:[0-9]+x)+)([a-z]+[0-9]*>)", re.ASCII)
+"""The text of a type with static sizes: before them, the sizes, and after them."""
 _PARTS = (
-    r"((?:tensor|memref|vector)<)((?:[0-9]+x)+)([a-z]+[0-9]*>)"  # tensor<4x8xf32>
+    rf"{SHAPED.pattern}"  # tensor<4x8xf32>
     rf"|(?<== )({_NUMBER}|\[{_INTEGERS}\])(?=[,}}])"  # axes = [0, 1]
     rf"|(?<=constant )({_NUMBER})( : [a-z]+[0-9]*)"  # arith.constant 1.5 : f32
     r"|(?<=constant\()(-?[0-9]+)(?=\))"  # llvm.mlir.constant(4)
@@ -150,8 +152,8 @@ def shape_key(type: Any) -> tuple[object, ...] | None:
 
 
 def type_of_text(text: str, like: Any) -> Attribute | None:
-    """The type of a text that differs from that of `like` in its sizes; None where a size is 0 or too large."""
-    sizes = [*map(int, text[text.index("<") + 1 : text.rindex("x")].split("x"))]
+    """The type with the sizes `4x8x` for those of `like`; None where a size is 0 or too large."""
+    sizes = [*map(int, text[:-1].split("x"))]
     count = math.prod(sizes)
     if not 0 < count <= limits.tensor_elements or len(sizes) > limits.rank:
         return None

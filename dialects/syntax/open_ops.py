@@ -23,6 +23,7 @@ from xdsl.utils.exceptions import ParseError
 
 from mlc.dialects.index import IndexMapAttr
 from mlc.dialects.syntax.holes import (
+    SHAPED,
     LinePart,
     OpenLine,
     attribute_of_text,
@@ -299,16 +300,18 @@ def type_of(parser: SourceParser, text: str) -> Attribute | None:
     shaped = parser.shaped
     if (known := shaped.get(text)) is not None:
         return known
-    kind, _, rest = text.partition("<")
-    sizes, _, element = rest.rpartition("x")
-    example = f"{kind}<{'1x' * (sizes.count('x') + 1)}{element}"
+    match = SHAPED.fullmatch(text)
+    if match is None:
+        return None
+    kind, sizes, element = match.groups()
+    example = f"{kind}{'1x' * sizes.count('x')}{element}"
     like = shaped.get(example)
     if like is None:
         try:
             like = shaped[example] = Parser(parser.ctx, example).parse_type()
         except ParseError:
             return None
-    made = type_of_text(text, like) if shape_key(like) is not None else None
+    made = type_of_text(sizes, like) if shape_key(like) is not None else None
     if made is not None:
         shaped[text] = made
     return made

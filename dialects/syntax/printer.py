@@ -12,18 +12,25 @@ and a function's by its form (dialects/syntax/function_form.py), with the name l
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, field
+from functools import partial
 from io import StringIO
-from typing import ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, StringAttr, UnregisteredOp
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.printer import Printer
+from xdsl.traits import IsolatedFromAbove
 
 from mlc.dialects.syntax.dense import dense_text
-from mlc.dialects.syntax.function_form import function_form
+from mlc.dialects.syntax.function_form import FunctionForm, function_form
+from mlc.dialects.syntax.open_copy import FormFamilies
 from mlc.dialects.syntax.probe import MARK, ContextRead, Signature, kept_alive, open_number, probe, signature
+
+if TYPE_CHECKING:
+    from mlc.dialects.syntax.form_printer import FormText
 
 _REMEMBERED = 1 << 14
 _LONGEST = 1000
@@ -83,6 +90,9 @@ class SourcePrinter(Printer):
     _functions: dict[_FunctionKey, _FunctionText | None] = field(
         default_factory=dict[_FunctionKey, "_FunctionText | None"], init=False
     )
+    _seen_functions: set[int] = field(default_factory=set[int], init=False)
+    _forms: dict[int, FormFamilies[FormText]] = field(default_factory=dict[int, "FormFamilies[FormText]"], init=False)
+    """By the indentation."""
 
     remembers_functions: ClassVar[bool] = True
     """Whether an op's text depends on nothing that a function's form leaves out, as its location."""
@@ -102,18 +112,53 @@ class SourcePrinter(Printer):
         name = op.properties.get("sym_name")
         if form is None or not isinstance(name, StringAttr) or not _SYMBOL.fullmatch(name.data):
             return False
-        if self._next_line_callback or any(self._ssa_names) or any(self._block_names):
+        if self._next_line_callback:
             return False
-        key = (*form.key, tuple(form.names), self._indent, self._next_valid_name_id[-1], self._next_valid_block_id[-1])
+        if any(self._ssa_names) or any(self._block_names) or not op.has_trait(IsolatedFromAbove):
+            return self._print_open(form, name.data) is not None
+        names = tuple([value._name for value in form.values])
+        key = (*form.key, names, self._indent, self._next_valid_name_id[-1], self._next_valid_block_id[-1])
         known = self._functions.get(key)
         if known is not None and known.is_sure:
-            print(known.before, name.data, known.after, sep="", end="", file=self.stream)
-            self._current_line += known.after.count("\n")
+            self._print_lines(known.before, name.data, known.after)
             return True
-        if known is None and key in self._functions:
+        text = self._print_open(form, name.data)
+        if (number := hash(key)) not in self._seen_functions:
+            self._seen_functions.add(number)
+            return text is not None
+        if text is not None:
+            self._remember_function(key, _FunctionText(name.data, *text, op, is_sure=True))
+        elif known is None and key in self._functions:
             return False
-        self._learn_function(op, name.data, key, known)
+        else:
+            self._learn_function(op, name.data, key, known)
         return True
+
+    def _print_lines(self, *texts: str) -> None:
+        for text in texts:
+            print(text, end="", file=self.stream)
+            self._current_line += text.count("\n")
+
+    def _print_open(self, form: FunctionForm, name: str) -> tuple[str, str] | None:
+        """Print a function as one with other contents; what stands before and after its name, or None."""
+        if self.__class__ is not SourcePrinter:
+            return None  # another class may print a part otherwise
+        forms = self._forms.get(self._indent)
+        if forms is None:
+            from mlc.dialects.syntax.form_printer import FormPrinter
+
+            forms = self._forms[self._indent] = FormFamilies(partial(FormPrinter.text, self))
+        known = forms.find(form)
+        after = None if known is None else known.after(form, self)
+        if known is None or after is None:
+            return None
+        self._print_lines(known.before, name, after)
+        return known.before, after
+
+    def _remember_function(self, key: _FunctionKey, text: _FunctionText | None) -> None:
+        if len(self._functions) >= _REMEMBERED:
+            self._functions.clear()
+        self._functions[key] = text
 
     def _learn_function(self, op: Operation, name: str, key: _FunctionKey, known: _FunctionText | None) -> None:
         """Print a function, and compare it with a known one of its form, or remember it."""
@@ -129,9 +174,7 @@ class SourcePrinter(Printer):
             mark and f"@{name}" not in after and "\n" not in before and not handles and not self._dialect_resources
         )
         if known is None:
-            if len(self._functions) >= _REMEMBERED:
-                self._functions.clear()
-            self._functions[key] = _FunctionText(name, before + "@", after, op) if is_open else None
+            self._remember_function(key, _FunctionText(name, before + "@", after, op) if is_open else None)
         elif f"{known.before}{name}{known.after}" != text:
             self._functions[key] = None
         else:
@@ -155,7 +198,7 @@ class SourcePrinter(Printer):
         taken = [*map(self._ssa_values.get, op._operands)]
         if None in taken:
             return None
-        names = [*map(self._new_name, op.results), *taken]
+        names = [*map(self.new_name, op.results), *taken]
         if known.dense:
             names += [
                 dense_text(value, self, self._numbers) if isinstance(value, DenseIntOrFPElementsAttr) else ""
@@ -166,7 +209,7 @@ class SourcePrinter(Printer):
             pieces += (names[number], part)
         return "".join(filter(None, pieces))
 
-    def _new_name(self, value: SSAValue) -> str:
+    def new_name(self, value: SSAValue) -> str:
         """The name of a value that is defined here, chosen as `print_ssa_value` does."""
         if (name := self._ssa_values.get(value)) is not None:
             return name
@@ -215,22 +258,29 @@ class SourcePrinter(Printer):
         self._block_names.append(_Taken(self._block_names[-1]))
 
     def print_attribute(self, attribute: Attribute) -> None:
-        if not isinstance(attribute, TypeAttribute):
+        if isinstance(attribute, TypeAttribute):
+            self.print_string(self.type_text(attribute))
+        else:
             self._print_no_type(attribute)
-            return
-        known = self._types.get(id(attribute))
+
+    def type_text(self, type: Attribute) -> str:
+        """The text of a type."""
+        known = self._types.get(id(type))
         if known is None:
-            stream, self.stream = self.stream, StringIO()
-            try:
-                super().print_attribute(attribute)
-                text = self.stream.getvalue()
-            finally:
-                self.stream = stream
             if len(self._types) >= _REMEMBERED:
                 self._types.clear()
-            self._types[id(attribute)] = known = text, attribute
-            self._current_column -= len(text)
-        self.print_string(known[0])
+            known = self._types[id(type)] = self.text_of(Printer.print_attribute, type), type
+        return known[0]
+
+    def text_of(self, write: Callable[[Any, Any], None], printed: Attribute | Operation) -> str:
+        """What `write` prints, with this printer."""
+        stream, self.stream = self.stream, StringIO()
+        column = self._current_column
+        try:
+            write(self, printed)
+            return self.stream.getvalue()
+        finally:
+            self.stream, self._current_column = stream, column
 
     def _print_no_type(self, attribute: Attribute) -> None:
         if isinstance(attribute, DenseIntOrFPElementsAttr):

@@ -29,25 +29,35 @@ Signature: TypeAlias = tuple[object, ...]
 class ContextRead(BaseException):
     """A probe was asked for something around its op; no handler of exceptions in a verifier must catch this."""
 
+    def __init__(self, *read: object) -> None:
+        super().__init__()
+        found = object.__getattribute__(read[0], "__dict__").get("_number") if read and _is_open(read[0]) else None
+        self.number: int | None = found
+        """The number of an attribute that was read."""
+
+
+def _is_open(value: object) -> bool:
+    return issubclass(type(value), OpenData)
+
 
 def _refuse(*values: object) -> NoReturn:
-    raise ContextRead
+    raise ContextRead(*values)
 
 
 class _Outside:
     """Stands for everything around a probe."""
 
     def __getattribute__(self, name: str) -> Any:
-        raise ContextRead(name)
+        raise ContextRead(self)
 
     def __bool__(self) -> bool:
-        raise ContextRead("bool")
+        raise ContextRead(self)
 
     def __eq__(self, other: object) -> bool:
-        raise ContextRead("==")
+        raise ContextRead(self)
 
     def __hash__(self) -> int:
-        raise ContextRead("hash")
+        raise ContextRead(self)
 
     # Operators are looked up in the class; without one there would be a TypeError, which a verifier might catch.
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = __neg__ = __abs__ = _refuse
@@ -85,10 +95,15 @@ class OpenSize(OpenData):
             return True
         if type(other) is int and other < 1:
             return False
-        raise ContextRead("==")
+        raise ContextRead(self)
 
     def __hash__(self) -> int:
-        raise ContextRead("hash")
+        raise ContextRead(self)
+
+    def __lt__(self, other: object) -> bool:
+        if type(other) is int and other <= 1:
+            return False
+        raise ContextRead(self)
 
 
 class OpenValue(Attribute):
@@ -162,6 +177,23 @@ class _OwnResult(OpResult):
         self._type = type
         self.op = op
         self.index = index
+
+
+class _NamelessResult(OpResult):
+    """A result of which the name may not be read."""
+
+    _name = property(_refuse)  # pyright: ignore[reportAssignmentType] - that is what it is for
+
+
+class _NamelessArgument(BlockArgument):
+    """The argument of a block, of which the name may not be read."""
+
+    _name = property(_refuse)  # pyright: ignore[reportAssignmentType] - that is what it is for
+
+
+def hide_name(value: SSAValue) -> None:
+    """Let nobody read the name of a value any more."""
+    object.__setattr__(value, "__class__", _NamelessArgument if isinstance(value, BlockArgument) else _NamelessResult)
 
 
 _KINDS: dict[type[SSAValue], Callable[[Attribute], SSAValue]] = {OpResult: ProbeResult, BlockArgument: ProbeArgument}

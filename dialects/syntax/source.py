@@ -10,13 +10,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     UNKNOWN_LOC,
-    AnyFloat,
     FileLineColLoc,
     IntAttr,
     ModuleOp,
@@ -25,19 +24,21 @@ from xdsl.dialects.builtin import (
     StringAttr,
     TensorType,
 )
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import AttrParser, Parser, ParserState, UnresolvedOperand
 from xdsl.utils.exceptions import DiagnosticException, MultipleSpansParseError, ParseError, VerifyException
 from xdsl.utils.lexer import Input, Span
 
 from mlc.dialects import DIALECTS
 from mlc.dialects.discardable import adopt_properties, unknown_attribute
+from mlc.dialects.syntax.holes import SHAPED
 from mlc.dialects.syntax.lexer import SourceLexer
+from mlc.dialects.syntax.open_ops import type_of
 from mlc.dialects.syntax.parse_messages import reworded, shape_size, token_text
 from mlc.dialects.syntax.probe import open_dense
 from mlc.dialects.syntax.repeated_functions import RepeatedFunctions
 from mlc.dialects.syntax.repeated_ops import RepeatedOps
-from mlc.dialects.syntax.token_parser import Hole, TokenParser, ValueNames
+from mlc.dialects.syntax.token_parser import HexElement, Hole, TokenParser, ValueNames
 from mlc.support.collector import uncollected
 from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_op, place_of_parse_error
 from mlc.support.errors import UserError, diagnostic_text
@@ -95,20 +96,6 @@ def split_source(source: Input[str]) -> Iterator[Input[str]]:
         end = len(source.content) if match is None else match.start()
         yield Input("\n" * source.content.count("\n", 0, start) + source.content[start:end], source.name)
         start = 0 if match is None else match.end()
-
-
-class _HexElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage] xDSL has no other hook
-    """An element of `dense<...>` in hexadecimal: for a float type its bits, as MLIR prints NaN and infinities."""
-
-    def to_type(self, parser: AttrParser, type: Any) -> Any:
-        """The element as a value of this type."""
-        if not isinstance(type, AnyFloat):
-            return super().to_type(parser, type)
-        bits = self.value
-        assert isinstance(bits, int)
-        if bits.bit_length() > 8 * type.compile_time_size:
-            parser.raise_error(f"expected the bits of {type}, but got {self.span.text}", self.span)
-        return next(type.iter_unpack(bits.to_bytes(type.compile_time_size, "little")))
 
 
 class SourceParser(TokenParser):
@@ -312,6 +299,14 @@ class SourceParser(TokenParser):
             self.raise_error(f"expected {what} {begins}, but got {token_text(text)}")
         return super()._parse_block()
 
+    def parse_optional_type(self) -> TypeAttribute | None:
+        match = None if self.holes else SHAPED.match(self.lexer.input.content, self.pos)
+        made = None if match is None else type_of(self, match[0])
+        if match is None or made is None:
+            return super().parse_optional_type()
+        self.skip(match.end(), 0)
+        return cast("TypeAttribute", made)
+
     def parse_ranked_shape(self) -> tuple[list[int], Attribute]:
         try:
             return super().parse_ranked_shape()
@@ -373,7 +368,7 @@ class SourceParser(TokenParser):
     def _parse_tensor_literal_element(self) -> Any:
         is_hex = self._current_token.text[:2] in ("0x", "0X")
         element = super()._parse_tensor_literal_element()
-        return _HexElement(element.is_negative, element.value, element.span) if is_hex else element
+        return HexElement(element.is_negative, element.value, element.span) if is_hex else element
 
     def _check_elements(self, type_: ShapedType) -> None:
         elements = 1

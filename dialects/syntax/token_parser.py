@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
-from xdsl.dialects.builtin import ShapedType, UnitAttr
+from xdsl.dialects.builtin import AnyFloat, ShapedType, UnitAttr
 from xdsl.ir import Attribute, Region, SSAValue, TypeAttribute
-from xdsl.parser import Parser, UnresolvedOperand
+from xdsl.parser import AttrParser, Parser, UnresolvedOperand
 from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRToken, MLIRTokenKind, PunctuationSpelling
 
@@ -32,6 +32,20 @@ _NUMBERS = re.compile(rf"\[\s*{_NUMBER_TEXT}(?:\s*,\s*{_NUMBER_TEXT})*\s*\]", re
 _LITERAL = re.compile(_NUMBER_TEXT)
 _VALUE = re.compile(VALUE_NAME)
 _REMEMBERED = 1 << 14
+
+
+class HexElement(AttrParser._TensorLiteralElement):  # pyright: ignore[reportPrivateUsage] xDSL has no other hook
+    """An element of `dense<...>` in hexadecimal: for a float type its bits, as MLIR prints NaN and infinities."""
+
+    def to_type(self, parser: AttrParser, type: Any) -> Any:
+        """The element as a value of this type."""
+        if not isinstance(type, AnyFloat):
+            return super().to_type(parser, type)
+        bits = self.value
+        assert isinstance(bits, int)
+        if bits.bit_length() > 8 * type.compile_time_size:
+            parser.raise_error(f"expected the bits of {type}, but got {self.span.text}", self.span)
+        return next(type.iter_unpack(bits.to_bytes(type.compile_time_size, "little")))
 
 
 class ValueNames(dict[str, tuple[SSAValue, ...]]):

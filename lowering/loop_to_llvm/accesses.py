@@ -198,9 +198,24 @@ class Accesses:
         fill = self._to_memory(otherwise, a.element) if otherwise is not None else self._or_zero(None, t)
         return self._from_memory(b.masked_load(p, mask, fill, byte_size(a.element)), a.element)
 
-    def load_contiguous(self, a: LoweredAccess, offset: Index, chunk: Chunk, mask: SSAValue | bool = True) -> SSAValue:
-        """A vector of contiguous elements under a condition; invalid lanes of a ragged chunk are masked."""
-        return self._load_vector(a, offset, chunk, self._with_valid(mask, chunk), None)
+    def load_contiguous(
+        self,
+        a: LoweredAccess,
+        offset: Index,
+        chunk: Chunk,
+        whole: SSAValue | bool = True,
+        part: SSAValue | bool = True,
+    ) -> SSAValue:
+        """
+        A vector of contiguous elements under a condition that all lanes share, and one of each lane.
+
+        Lanes where a condition does not hold, and invalid lanes of a ragged chunk, are masked.
+        """
+        shared = whole if isinstance(whole, SSAValue) else None
+        mask = whole if part is True else part
+        if shared is not None and isinstance(part, SSAValue):
+            mask = self.b.and_(part, self.b.splat(shared, chunk.width) if part.type != i1 else shared)
+        return self._load_vector(a, offset, chunk, self._with_valid(mask, chunk), None, shared)
 
     def _load_once(self, p: SSAValue, t: Attribute, align: int) -> SSAValue:
         """A load, reused for the same address and type in the same block until the next store."""

@@ -9,19 +9,21 @@ from xdsl.ir import SSAValue
 from mlc.dialects.index import Index, Product, const, dim, term_dims
 from mlc.lowering.loop_to_llvm.accesses import Accesses, LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import Builder
-from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, positions
+from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, native_type, positions
 
 
 def contiguous_axis(a: LoweredAccess, shape: Sequence[int]) -> int | None:
-    """The axis other than the lanes along which a tile is contiguous, and no mask turns; None if there is none."""
+    """The axis other than the lanes along which a tile is contiguous; None if there is none, or a mask turns oddly."""
     if a.shift is not None or a.rank < 2 or len(shape) != a.rank:
         return None
     if not _moves_by(a.offset, -a.rank, lambda step: step not in (0, 1)) and not _moves_by_size(a.offset, -a.rank):
         return None
     found = [k for k in range(a.rank - 1) if _moves_by(a.offset, -1 - k, lambda step: step == 1)]
-    if not found or any(e.uses(-1 - found[-1]) for e in a.mask):
+    if not found:
         return None
-    return found[-1]
+    along = -1 - found[-1]
+    turns = any((e - dim(along) * e.coefficient(along)).uses(along) for e in a.mask)
+    return None if turns else found[-1]
 
 
 def _moves_by(offset: Index, axis: int, holds: Callable[[int], bool]) -> bool:
@@ -96,14 +98,20 @@ class TransposedLoad:
         """Load one vector along the contiguous axis for each lane, and transpose them to one for each row."""
         a, b, spans = self.access, self.accesses.b, self.accesses.addresses.spans()
         fixed = {-1 - k: const(i) for k, i in enumerate(origin)}
+        along = -1 - self.axis
+        columns = self.accesses.addresses.spans({along: (0, column.valid - 1)})
         vectors: list[SSAValue | None] = []
         for k in range(chunk.valid):
             at = fixed | {-a.rank: const(chunk.start + k)}
-            condition = self.accesses.condition([e.substitute(at, spans) for e in a.mask], -a.rank, SCALAR)
-            if condition is False:
+            moving = at | {along: dim(along) + origin[self.axis]}
+            shared = [e.substitute(at, spans) for e in a.mask if not e.uses(along)]
+            own = [e.substitute(moving, columns) for e in a.mask if e.uses(along)]
+            whole = self.accesses.condition(shared, -a.rank, SCALAR)
+            part = self.accesses.condition(own, along, column)
+            if whole is False or part is False:
                 vectors.append(None)
                 continue
-            vectors.append(self.accesses.load_contiguous(a, a.offset.substitute(at, spans), column, condition))
-        missing = b.poison(next(v for v in vectors if v is not None).type)
+            vectors.append(self.accesses.load_contiguous(a, a.offset.substitute(at, spans), column, whole, part))
+        missing = b.poison(native_type(a.element, column))
         vectors += [None] * (chunk.width - chunk.valid)
         return transpose(b, [missing if v is None else v for v in vectors])

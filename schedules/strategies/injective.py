@@ -79,7 +79,8 @@ def turned_axis(st: Stage, target: Target) -> int | None:
     strided = [r for r in st.reads if r.step(last, st.ranges) not in (0, 1)]
     for axis in range(last - 1, -1, -1):
         if strided and st.extents[axis] >= width // 2 and axis not in st.symbolic:
-            if all(r.step(axis, st.ranges) == 1 and not any(m.uses(axis) for m in r.mask) for r in strided):
+            masked = not target.masked_memory and any(m.uses(axis) for r in strided for m in r.mask)
+            if not masked and all(r.step(axis, st.ranges) == 1 for r in strided):
                 return axis
     return None
 

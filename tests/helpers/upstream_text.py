@@ -16,7 +16,7 @@ from mlc.dialects.syntax.lexer import SourceLexer
 from mlc.dialects.syntax.printer import SourcePrinter
 from mlc.dialects.syntax.repeated_functions import RepeatedFunctions
 from mlc.dialects.syntax.repeated_ops import RepeatedOps
-from mlc.dialects.syntax.source import InputError, parse
+from mlc.dialects.syntax.source import InputError, SourceParser, parse
 from mlc.dialects.syntax.token_parser import TokenParser
 from mlc.driver.pipeline.manager import make_context
 from mlc.passes import verifier
@@ -35,6 +35,7 @@ def upstream():
             function = inspect.getattr_static(Parser, name, None)
             if not name.startswith("__") and function is not None:
                 stack.enter_context(mock.patch.object(TokenParser, name, function))
+        stack.enter_context(mock.patch.object(SourceParser, "parse_optional_type", Parser.parse_optional_type))
         stack.enter_context(mock.patch.object(SourceLexer, "lex", MLIRLexer.lex))
         stack.enter_context(mock.patch.object(TokenParser, "take", _nothing))
         stack.enter_context(mock.patch.object(RepeatedOps, "find", _nothing))

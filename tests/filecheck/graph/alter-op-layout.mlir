@@ -92,3 +92,29 @@ func.func @other_frames(%x: tensor<16x3x4x4xf32>, %y: tensor<16x3x4x4xf32>) -> t
   %2 = graph.conv2d %1, %w : (tensor<3x32x4x4xf32>, tensor<16x32x1x1xf32>) -> tensor<3x16x4x4xf32>
   return %2 : tensor<3x16x4x4xf32>
 }
+
+// The copy that changes the layout of a picture pads it, too, where vectors are loaded under masks.
+// CHECK-LABEL: func.func @padded_copy
+// CHECK:         %[[X:.*]] = graph.layout_transform %x {src = "NCHW", dst = "NCHW16c"}
+// CHECK-NEXT:    %[[P:.*]] = graph.pad %[[X]] {pad_width = [0, 0, 0, 0, 1, 2, 0, 1, 0, 0]} : (tensor<1x2x30x31x16xf32>) -> tensor<1x2x33x32x16xf32>
+// CHECK-NEXT:    graph.conv2d %[[P]], %{{.*}} {strides = [2, 2], data_layout
+// AVX2-LABEL: func.func @padded_copy
+// AVX2-NOT:      graph.pad
+// AVX2:          graph.conv2d %{{.*}} {strides = [2, 2], padding = [1, 0, 2, 1]
+func.func @padded_copy(%x: tensor<1x32x30x31xf32>) -> tensor<1x32x16x15xf32> {
+  %w = graph.param "w" : tensor<32x32x3x3xf32>
+  %0 = graph.conv2d %x, %w {strides = [2, 2], padding = [1, 0, 2, 1]} : (tensor<1x32x30x31xf32>, tensor<32x32x3x3xf32>) -> tensor<1x32x16x15xf32>
+  return %0 : tensor<1x32x16x15xf32>
+}
+
+// Another op reads the picture: it is copied once, and padded by each convolution.
+// CHECK-LABEL: func.func @read_twice
+// CHECK-NOT:     graph.pad
+// CHECK:         return
+func.func @read_twice(%x: tensor<1x32x30x30xf32>) -> (tensor<1x32x15x15xf32>, tensor<1x32x30x30xf32>) {
+  %w = graph.param "w" : tensor<32x32x3x3xf32>
+  %v = graph.param "v" : tensor<32x32x1x1xf32>
+  %0 = graph.conv2d %x, %w {strides = [2, 2], padding = [1, 1, 1, 1]} : (tensor<1x32x30x30xf32>, tensor<32x32x3x3xf32>) -> tensor<1x32x15x15xf32>
+  %1 = graph.conv2d %x, %v : (tensor<1x32x30x30xf32>, tensor<32x32x1x1xf32>) -> tensor<1x32x30x30xf32>
+  return %0, %1 : tensor<1x32x15x15xf32>, tensor<1x32x30x30xf32>
+}

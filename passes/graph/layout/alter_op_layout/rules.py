@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.graph import (
@@ -77,6 +78,10 @@ Version: TypeAlias = tuple[str, SSAValue]
 Result: TypeAlias = Version | None
 Pointwise: TypeAlias = BinaryOp | WhereOp | PreluOp
 RULES = RuleTable[[Versions, int], Version]()
+MASKED_BLOCK = 16
+"""Lanes of f32 from which on targets load vectors under masks (AVX-512), as a copy that pads needs them."""
+MOST_PADDED = 1.3
+"""Size of a padded picture, relative to the picture, up to which the copy that changes its layout pads it."""
 UNSAFE: set[type[Operation]] = {LogOp, SqrtOp, RsqrtOp, ReciprocalOp, DivideOp, PowerOp, ModOp}
 """Ops that can make infinities or NaN of the arbitrary finite values in padded channels."""
 
@@ -115,12 +120,38 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     picture = picture_of(x, data_name(inner), v)
     logical = 0 if outputs % outer == 0 else outputs
     layouts: dict[str, AttrValue] = {"data_layout": data_name(inner), "kernel_layout": kernel, "channels": logical}
-    if (more := -shape_of(w.type)[3] % layout(kernel).factors["W"]) > 0:  # the transform pads rows of taps with zeros
-        layouts["padding"] = (*op.padding[:3], op.padding[3] + more)
+    top, left, bottom, right = op.padding
+    if (taps := static_size(shape_of(w.type)[3])) is not None:
+        right += -taps % layout(kernel).factors["W"]  # the transform pads rows of taps with zeros
+    if inner == block and pads_with_layout(op, picture, block):
+        picture = v.make(PadOp, picture, pad_width=(0, 0, 0, 0, top, bottom, left, right, 0, 0))
+        top = left = bottom = right = 0
+    layouts["padding"] = (top, left, bottom, right)
     new = v.clone(op, picture, weight, result=None, **layouts)
     made = defining_op(new, Conv2dOp)
     assert made is not None
     return made.out_layout, new
+
+
+def pads_with_layout(op: Conv2dOp, picture: SSAValue, block: int) -> bool:
+    """
+    Whether the copy that changes the layout of a convolution's picture pads it, too.
+
+    No other op reads the picture, and padding adds little to it. Windows of Winograd's algorithm are left out: it reads
+    tiles of the picture under masks, and copies nothing.
+    """
+    x, w = op.operands
+    taps = shape_of(w.type)[2:], op.strides, op.dilation
+    if block < MASKED_BLOCK or taps == ((3, 3), (1, 1), (1, 1)):
+        return False
+    height, width = map(static_size, shape_of(x.type)[2:])
+    transform = defining_op(picture, LayoutTransformOp)
+    if not any(op.padding) or transform is None or {use.operation for use in x.uses} != {op, transform}:
+        return False
+    if op.groups > 1 or not height or not width or not isinstance(element_of(x), Float32Type):
+        return False
+    top, left, bottom, right = op.padding
+    return (height + top + bottom) * (width + left + right) <= MOST_PADDED * height * width
 
 
 def near_block(channels: int, block: int, native: str) -> int:

@@ -10,10 +10,13 @@ from upstream_text import expected, outcome
 from xdsl.parser import Parser
 from xdsl.utils.lexer import Input
 
+from mlc.dialects import graph as g
 from mlc.dialects.syntax.open_functions import OpenFunctions
-from mlc.dialects.syntax.source import parse
+from mlc.dialects.syntax.source import InputError, parse
 from mlc.driver.pipeline.manager import make_context
+from mlc.passes.verifier import verify
 from mlc.support.limits import limits
+from mlc.tools.opt.printing import Printing
 
 LEVELS = script("benchmarks", "opt_speed").LEVELS
 
@@ -73,6 +76,11 @@ STRANGE = [
     ("tensor<19xf32>", "tensor<0xf32>"),
     ("tensor<19xf32>", "tensor<99999999999xf32>"),
     ("tensor<19xf32>", "tensor<?xf32>"),
+    ("tensor<19xf32>", "tensor<19xxf32>"),
+    ("tensor<19xf32>", "tensor<19xfxf32>"),
+    ("tensor<19xf32>", "tensor<19xindex>"),
+    ("tensor<19xf32>", "tensor<19xf33>"),
+    ("tensor<19xf32>", "vector<19xf32>"),
     ("tensor<19xf32>", "tensor<19x1xf32>"),
     ("(%i17 : 17)", "(%i17 : 0)"),
     ("(%i17 : 17)", "(%i17 : -1)"),
@@ -112,3 +120,37 @@ def test_the_limit_of_ops_counts_those_of_open_functions():
     for most in (14 * 18, 14 * 18 + 1):
         with mock.patch.object(limits, "ops", most):
             assert outcome(text) == expected(text)
+
+
+class NamedOp(g.ReluOp):
+    """An op whose text, and whose parser, read the name of its operand."""
+
+    name = "graph.named"
+
+    def print(self, printer):
+        printer.print_string(f" {self.operands[0].name_hint}")
+        super().print(printer)
+
+    @classmethod
+    def parse(cls, parser):
+        name = parser.parse_identifier()
+        op = super().parse(parser)
+        if name != op.operands[0].name_hint:
+            parser.raise_error("expected the name of the operand")
+        return op
+
+
+def test_names_that_an_op_reads_are_not_open():
+    context = make_context()
+    context.load_op(NamedOp)
+    function = "func.func @f{0}(%x{0}: tensor<{1}xf32>) -> tensor<{1}xf32> {{\n"
+    function += "  %y = graph.named x{0} %x{0} : tensor<{1}xf32>\n  return %y : tensor<{1}xf32>\n}}\n"
+    text = "".join(function.format(number, number + 4) for number in range(8))
+    module = parse(context, Input(text, "input"))[0]
+    verify(module)
+    assert Printing().text(module).count("graph.named") == 8
+    for number in range(8):
+        assert f"graph.named x{number} %x{number} :" in Printing().text(module)
+    wrong = text.replace("graph.named x7", "graph.named x6")
+    with pytest.raises(InputError, match="expected the name of the operand"):
+        parse(context, Input(wrong, "input"))

@@ -44,3 +44,33 @@ loop.func @k(%x: memref<?x?xf32>, %o: memref<16x16xf32>, %n: index) attributes {
 }"""
     (function,) = lower_kernel(parse(text), 16)
     assert str(function).count("llvm.shufflevector") == 64
+
+
+def padded(rows: int, lanes: int, before: int, after: int) -> str:
+    """`out[k, j] = x[j, k - before]` inside of the rows and lanes of x and 7 elsewhere, as one tile."""
+    whole, mask = before + rows + after, f"(d0 - {before}, -d0 + {before + rows - 1}, -d1 + {lanes - 1})"
+    tile, value = f"(d0 : {whole}, d1 : {lanes + 1})", f"vector<{whole}x{lanes + 1}xf32>"
+    return f"""
+loop.func @k(%x: memref<{lanes}x{rows}xf32>, %o: memref<{whole}x{lanes + 1}xf32>) attributes {{outputs = 1 : i64}} {{
+  %c = arith.constant 7.000000e+00 : f32
+  %f = loop.broadcast %c : f32 to {value}
+  %t = loop.load %x[d1, d0 - {before}] mask {mask} else %f tile {tile} : {value}
+  loop.store %t, %o[d0, d1] tile {tile} : {value}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "lanes", "before", "after"),
+    [(14, 15, 1, 1), (16, 15, 1, 0), (30, 31, 2, 5), (9, 15, 4, 20), (40, 20, 0, 1)],
+)
+def test_a_mask_along_the_contiguous_axis_masks_the_vectors_that_are_loaded(rows, lanes, before, after):
+    x = rand(lanes, rows)
+    run = native_kernel(parse(padded(rows, lanes, before, after)))
+    (out,) = run([x])
+    close(out, np.pad(x.T, ((before, after), (0, 1)), constant_values=7.0), 0)
+    assert "llvm.masked.load" in run.ir
+
+
+def test_padded_squares_take_no_scalar_loads():
+    run = native_kernel(parse(padded(14, 15, 1, 1)))
+    assert not re.search(r"load float,", run.ir)

@@ -1,0 +1,41 @@
+"""Convolutions whose picture is padded by the copy that changes its layout: values are those of onnxruntime."""
+
+import pytest
+from small_graphs import Small, mismatches, onnxruntime_results
+
+import mlc
+
+CASES = [
+    # channels, filters, picture, window, stride, dilation, pads
+    (32, 32, (40, 41), (3, 3), 3, 1, (1, 1, 1, 1)),
+    (64, 16, (23, 37), (3, 3), 2, 1, (0, 1, 2, 0)),
+    (20, 33, (33, 19), (3, 3), 2, 1, (1, 1, 1, 1)),  # channels that a block pads
+    (33, 20, (17, 50), (1, 7), 1, 1, (0, 3, 0, 3)),
+    (48, 16, (30, 30), (3, 3), 1, 2, (2, 2, 2, 2)),
+    (16, 16, (60, 16), (5, 5), 2, 1, (2, 2, 1, 1)),
+]
+COPIES = 4
+"""The cases of blocks of 16 channels, and of pictures that grow little."""
+
+
+def model() -> Small:
+    """A model with a convolution, a bias and an activation for each case."""
+    small = Small()
+    for c, o, size, window, stride, dilation, pads in CASES:
+        x, w, b = small.x(1, c, *size), small.w(o, c, *window), small.w(o)
+        y = small.op("Conv", x, w, b, dilations=[dilation] * 2, strides=[stride] * 2, pads=pads)
+        small.out(small.op("Relu", y))
+    return small
+
+
+@pytest.mark.parametrize(("target", "threads"), [("native", 1), ("native", 2), ("x86-64-v3", 1)])
+def test_values(target: str, threads: int) -> None:
+    small = model()
+    exe = mlc.compile(small.proto(), target=target, threads=threads, cache=False)
+    assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+def test_the_copy_pads_on_targets_that_load_under_masks() -> None:
+    exe = mlc.compile(model().proto(), target="znver5", threads=1, cache=False)
+    names = [node["kernel"] for node in exe.graph_json["nodes"]]
+    assert sum(name.startswith("layout_transform_pad") for name in names) == COPIES
