@@ -91,7 +91,9 @@ def conv2d(op: graph.Conv2dOp, x: Tensor, w: Tensor) -> Tensor:
     """A pad stage if there is padding, then the sum over the window and the input channels of a group."""
     image, kernel = op.logical_sizes()
     shape, out = shape_of_result(op), op.out_layout
-    window = WindowGeometry((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation, op.is_depthwise)
+    floats = x.element == w.element == f32  # the masks of other sums do not become bounds
+    depthwise = op.is_depthwise and floats
+    window = WindowGeometry((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation, depthwise)
     sizes = layout(out).sizes(shape)
     x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]), op.pad_value)
     groups = image["C"] if op.is_depthwise else op.groups
