@@ -30,6 +30,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, UnequalSizes
+from mlc.dialects.syntax.holes import with_sizes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,7 +105,16 @@ def check_value(value: float, type: Tensor, name: str = "value") -> None:
 
 @lru_cache(maxsize=4096)
 def _static(shape: tuple[int, ...], element: Attribute) -> Tensor:
-    return TensorType(element, shape)
+    if not shape or min(shape) < 1:
+        return TensorType(element, shape)
+    made: Any = with_sizes(_example(len(shape), element), shape)
+    return made
+
+
+@lru_cache(maxsize=256)
+def _example(rank: int, element: Attribute) -> Tensor:
+    """A tensor type of this rank, which others are made from: constructing one costs as much as three ops."""
+    return TensorType(element, [1] * rank)
 
 
 def is_integer(element: Attribute) -> TypeGuard[IntegerType]:

@@ -157,6 +157,11 @@ def type_of_text(text: str, like: Any) -> Attribute | None:
     count = math.prod(sizes)
     if not 0 < count <= limits.tensor_elements or len(sizes) > limits.rank:
         return None
+    return with_sizes(like, sizes)
+
+
+def with_sizes(like: Attribute, sizes: Sequence[int]) -> Attribute:
+    """The shaped type with these sizes, which are at least 1, for those of `like`."""
     return _with(like, "shape", ArrayAttr([*map(_size, sizes)]))
 
 

@@ -22,6 +22,7 @@ from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import ReduceAxis, Scalar, Tensor
 from mlc.lowering.graph_to_te.layouts import axis_names, blocked, logical, widened
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
+from mlc.targets.cost.thresholds import CLIPPED_LEAST_TAPS, CLIPPED_SHARE
 
 OUT = {"C": "oc", "H": "oh", "W": "ow"}
 
@@ -34,6 +35,7 @@ class WindowGeometry:
     strides: Sequence[int]
     padding: Sequence[int]
     dilation: Sequence[int]
+    depthwise: bool = False
 
     def at(self, axis: int, out: te.IndexExpr, k: ReduceAxis) -> te.IndexExpr:
         """The image index of tap k of window `out`, counted from the start of the padding."""
@@ -42,6 +44,16 @@ class WindowGeometry:
     def reach(self, axis: int, count: Dim) -> Dim:
         """The number of rows (columns) that `count` windows span."""
         return (count - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
+
+    def clips_rows(self, size: Dim, count: Dim) -> bool:
+        """Whether so many rows of windows lie beyond the image that they are left out of the sums; depthwise only."""
+        taps, stride, dilation, before = self.kernel[0], self.strides[0], self.dilation[0], self.padding[0]
+        if not (self.depthwise and isinstance(size, int) and isinstance(count, int) and isinstance(taps, int)):
+            return False
+        if taps < CLIPPED_LEAST_TAPS:
+            return False
+        rows = [o * stride + k * dilation - before for o in range(count) for k in range(taps)]
+        return sum(0 <= row < size for row in rows) <= CLIPPED_SHARE * len(rows)
 
 
 def pad_stage(x: Tensor, name: str, window: WindowGeometry, out: Sequence[Dim], value: int = 0) -> Tensor:
@@ -53,15 +65,25 @@ def pad_stage(x: Tensor, name: str, window: WindowGeometry, out: Sequence[Dim], 
     for axis, letter in enumerate("HW"):
         shape[of.position(letter)] = window.reach(axis, out[axis])
 
+    if value == 0 and (of.position("H"), of.position("W")) == (2, 3) and window.clips_rows(x.shape[2], out[0]):
+        x = _padded(x, name, [*x.shape[:3], *shape[3:]], {"W": window.padding[1]}, "pad_columns")
+        return _padded(x, name, shape, {"H": window.padding[0]}, "pad")
+    return _padded(x, name, shape, {"H": window.padding[0], "W": window.padding[1]}, "pad", value)
+
+
+def _padded(x: Tensor, name: str, shape: Sequence[Dim], before: dict[str, int], stage: str, value: int = 0) -> Tensor:
+    """An image with padding along some axes: `before` has the number of elements in front of it."""
+    of = layout(name)
+
     def body(*i: te.IndexExpr) -> Scalar:
         at, mask = list(i), list[te.IndexExpr]()
-        for axis, letter in enumerate("HW"):
+        for letter, count in before.items():
             p = of.position(letter)
-            at[p] = i[p] - window.padding[axis]
+            at[p] = i[p] - count
             mask += [at[p], x.shape[p] - 1 - at[p]]
         return x.read(at, mask=te.condition(mask), otherwise=value)
 
-    return te.compute(shape, body, "pad", axes=axis_names(name, {}), attrs=te.NO_INLINE)
+    return te.compute(shape, body, stage, axes=axis_names(name, {}), attrs=te.NO_INLINE)
 
 
 @lowering(graph.Conv2dOp)
@@ -69,7 +91,9 @@ def conv2d(op: graph.Conv2dOp, x: Tensor, w: Tensor) -> Tensor:
     """A pad stage if there is padding, then the sum over the window and the input channels of a group."""
     image, kernel = op.logical_sizes()
     shape, out = shape_of_result(op), op.out_layout
-    window = WindowGeometry((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation)
+    floats = x.element == w.element == f32  # the masks of other sums do not become bounds
+    depthwise = op.is_depthwise and floats
+    window = WindowGeometry((kernel["H"], kernel["W"]), op.strides, op.padding, op.dilation, depthwise)
     sizes = layout(out).sizes(shape)
     x = pad_stage(x, op.data_layout, window, (sizes["H"], sizes["W"]), op.pad_value)
     groups = image["C"] if op.is_depthwise else op.groups

@@ -67,12 +67,13 @@ def writes_cover_reads(block: Block, ops: Sequence[loop.AccessOp]) -> bool:
     space = IndexSpace()
     order = {op: k for k, op in enumerate(block.walk())}
     same = _same_in_each_run(ops, space, inside)
+    sizes = [n for k, n in enumerate(loop.buffer_type(ops[0].buffer).get_shape()) if k not in same]
     written: list[Box] = []
     for op in sorted(ops, key=lambda op: order[op]):
         box = [one for k, one in enumerate(_box(op, space, inside)) if k not in same]
         if isinstance(op, loop.StoreOp):
             written = _joined(written, box)
-        elif isinstance(op, loop.GatherOp) or not any(_covers(w, box) for w in written):
+        elif isinstance(op, loop.GatherOp) or not any(_covers(w, box, sizes) for w in written):
             return False
     return True
 
@@ -118,9 +119,12 @@ def _joined(written: list[Box], box: Box) -> list[Box]:
     return [w for w in written if w not in same] + [box]
 
 
-def _covers(w: Box, r: Box) -> bool:
-    """Whether a written box holds a read one."""
-    return all(a[0] == b[0] and a[1] <= b[1] and b[2] <= a[2] for a, b in zip(w, r, strict=True))
+def _covers(w: Box, r: Box, sizes: Sequence[int]) -> bool:
+    """Whether a written box holds a read one: what is read lies in the buffer, so a whole dimension holds all of it."""
+    return all(
+        (a[0] == ZERO and a[1] <= 0 <= size - 1 <= a[2]) or (a[0] == b[0] and a[1] <= b[1] and b[2] <= a[2])
+        for a, b, size in zip(w, r, sizes, strict=True)
+    )
 
 
 def under_parallel(block: Block) -> bool:

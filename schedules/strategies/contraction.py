@@ -132,9 +132,9 @@ class ContractionSchedule(ContractionSizes):
         for handle in nest.reduce[-len(self._unrolled()) :] if self.slides and len(nest.reduce) > 1 else ():
             s.unroll(handle)
         s.vectorize(*self._shared(s.loops(init, n, under=attach[0]) if attach else s.loops(init, n)))
-        for pad in reversed([] if self.inlines_pads else self.pads):
-            if attach and self.kernel.consumers(pad) == [self.stage]:
-                self._pad(pad, top if top is not None else attach[0])
+        for pad in reversed(self.copied_pads()) if attach else ():
+            self._pad(pad, top if top is not None else attach[0])
+        self.clip(nest)
         if nest.columns and nest.rows and self._prefetches_panels():
             s.pragma(nest.columns[-1], "prefetch", 1)
         if nest.rows and not nest.columns and len(nest.reduce) > 1 and self._prefetches_planes():
@@ -142,6 +142,13 @@ class ContractionSchedule(ContractionSizes):
         if grid:
             parallelize(s, grid, self.stage, self.cycles, self.target, self.threads)
         return s.finish()
+
+    def copied_pads(self) -> list[Stage]:
+        """The padded copies of a block of rows."""
+        return [] if self.inlines_pads else [p for p in self.pads if self.kernel.consumers(p) == [self.stage]]
+
+    def clip(self, nest: Nest) -> None:
+        """Mark the reduction loops that leave out padding: none here."""
 
     def _prefetches_planes(self) -> bool:
         """Whether S exceeds L2, and each tile reads many planes of it: 1x1 windows of stride 1, blocked channels."""

@@ -178,3 +178,23 @@ loop.func @rests_of_rests(%X: memref<28xf32>, %Y: memref<28xf32>) attributes {ou
     }
   }
 }
+
+// A dimension that is written as a whole holds all that is read of it, wherever loops with bounds of their own read.
+// CHECK-LABEL: loop.func @clipped
+// CHECK-NEXT:    loop.for %[[C:.*]] = 0 to 4 parallel {
+// CHECK-NEXT:      loop.alloc "local" : memref<1x6x16xf32>
+loop.func @clipped(%X: memref<4x6x16xf32>, %Y: memref<4x6x16xf32>) attributes {outputs = 1 : i64} {
+  %b = loop.alloc "shared" : memref<4x6x16xf32>
+  loop.for %c = 0 to 4 parallel {
+    loop.for %h = 0 to 6 {
+      %x = loop.load %X[%c, %h, d0] tile (d0 : 16) : vector<16xf32>
+      loop.store %x, %b[%c, %h, d0] tile (d0 : 16) : vector<16xf32>
+    }
+    loop.for %o = 0 to 6 {
+      loop.for %k = -((%o - 1) floordiv 8) to 2 {
+        %x = loop.load %b[%c, %o + %k - 1, d0] tile (d0 : 16) : vector<16xf32>
+        loop.store %x, %Y[%c, %o, d0] tile (d0 : 16) : vector<16xf32>
+      }
+    }
+  }
+}

@@ -1,0 +1,64 @@
+"""
+Depthwise convolutions whose windows are about as large as the picture: rows of the window in the padding are left out.
+
+The columns of the picture are padded by a copy; the rows are not: the loop over the rows of the window has bounds that
+depend on the row of the result (passes/loop/clip.py), and its sums stay in registers.
+
+    parallel(other, row block) | padded columns | rows of the block, row tiles | kh within the picture, kw | tile
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import ceil, prod
+
+from mlc.dialects import sched
+from mlc.schedules.analysis import KernelInfo, Stage
+from mlc.schedules.registry import strategy
+from mlc.schedules.strategies.contraction import ContractionSchedule, Nest, schedule_of
+from mlc.schedules.strategies.roles import roles_of
+from mlc.targets.cost.grids import Grid
+from mlc.targets.cost.thresholds import CLIPPED_TASKS
+from mlc.targets.target import Target
+
+
+class ClippedSchedule(ContractionSchedule):
+    """Writes the schedule of a convolution over rows whose padding is a mask, and columns that are padded by a copy."""
+
+    @property
+    def inlines_pads(self) -> bool:
+        """The padding of rows is a mask, which becomes the bounds of a loop."""
+        return True
+
+    def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
+        """Few blocks of rows: each of them copies all rows of the picture."""
+        grid = super().grid(outer_row, tile_rows, column_tiles)
+        if outer_row is None:
+            return grid
+        extents, taken = self.stage.extents, (self.roles.rows, self.roles.columns, self.roles.lanes, outer_row)
+        others = prod(extents[k] for k in self.stage.spatial if k not in taken)
+        wanted = 1 if self.threads == 1 else ceil(CLIPPED_TASKS * self.threads / others)
+        return replace(grid, row_block=ceil(extents[outer_row] / wanted))
+
+    def columns_copy(self) -> Stage | None:
+        """The stage that pads the columns, if the one in front of the sum only pads the rows."""
+        if len(self.pads) != 1:
+            return None
+        found = [p for p in self.kernel.producers(self.pads[0]) if not p.is_reduction]
+        return found[0] if len(found) == 1 and self.kernel.consumers(found[0]) == self.pads else None
+
+    def copied_pads(self) -> list[Stage]:
+        """The copy that pads the columns."""
+        copy = self.columns_copy()
+        return [] if copy is None else [copy]
+
+    def clip(self, nest: Nest) -> None:
+        """The loop over the rows of the window leaves out padding."""
+        self.s.pragma(nest.reduce[0], "clip", 1)
+
+
+@strategy(family="contraction", priority=46)
+def clipped(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
+    """Convolutions whose rows and columns are padded apart."""
+    schedule = schedule_of(kernel, target, threads, ClippedSchedule, roles_of)
+    return schedule.build() if schedule is not None and schedule.columns_copy() is not None else None
