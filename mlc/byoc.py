@@ -4,6 +4,7 @@ External compilers: the parts of a model that somebody else's code computes (doc
 A table of patterns says what a compiler takes over, a codegen makes an object or C source of each region.
 """
 
+from mlc.dialects.graph.types import shape_of
 from mlc.passes.graph.external.annotate.compilers import (
     ExternalCompiler,
     ExternalKernel,
@@ -31,5 +32,6 @@ __all__ = [
     "is_op",
     "register_compiler",
     "remove_compiler",
+    "shape_of",
     "wildcard",
 ]

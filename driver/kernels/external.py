@@ -20,6 +20,8 @@ from mlc.driver.kernels.kernel import KernelCode
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline
 from mlc.driver.toolchain import is_host, load_code, pool_object
+from mlc.interp.sizes import solved
+from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols
 from mlc.passes.graph.external.annotate.compilers import ExternalKernel, Region, compiler_of
 from mlc.passes.graph.external.annotate.patterns import PatternMatch
 from mlc.runtime.arrays import address_of, aligned
@@ -55,7 +57,7 @@ def region_of(function: FuncOp, weights: WeightStore, target: Target) -> Region:
         elif isinstance(match := op.attributes.get(OFFLOAD_MATCH), IntegerAttr):
             matches.setdefault(match, []).append(op)
     found = [PatternMatch(_text(ops[0], OFFLOAD_PATTERN), tuple(ops)) for ops in matches.values()]
-    return Region(f"{name}_body", f"{name}_init", function, found, constants, target.name)
+    return Region(f"{name}_body", f"{name}_init", function, found, constants, target.name, kernel_symbols(function))
 
 
 def _text(op: Operation, name: str) -> str:
@@ -161,7 +163,10 @@ def check_external(
     (module_pass,) = parse_pipeline("graph-partition")
     instrument.before(module_pass, module)
     for name, baseline in instrument.known.items():
-        results = _run(code, baseline.measured.arrays, baseline.measured.own, target, options.threads)
+        arrays = baseline.measured.arrays
+        given = solved(function, arrays)
+        sizes = [int(size.evaluate(given)) for size in kernel_symbols(function)]
+        results = _run(code, arrays, sizes, baseline.measured.own, target, options.threads)
         found = compare_native(baseline.measured, results, baseline.epsilon)
         if found is not None:
             compiler = _text(function, EXTERNAL_COMPILER)
@@ -169,14 +174,18 @@ def check_external(
         code.kernel.compared += 1
 
 
-def _run(code: ExternalCode, inputs: Sequence[Any], like: Sequence[Any], target: Target, threads: int) -> list[Any]:
-    """Call the kernel on arrays."""
+def _run(
+    code: ExternalCode, inputs: Sequence[Any], sizes: Sequence[int], like: Sequence[Any], target: Target, threads: int
+) -> list[Any]:
+    """Call the kernel on arrays and sizes."""
     objects = {code.name: code.kernel.object, POOL: pool_object(target, None), **code.objects}
     loaded = load_code(objects, code.kernel.libraries)
     rt, _keeper = loaded.runtime(threads, code.kernel.scratch_bytes)
     results = [np.full(array.shape, 0, array.dtype) for array in like]
-    kept = [*(np.ascontiguousarray(array) for array in inputs), *results, aligned(code.kernel.workspace_bytes)]
-    args = (ctypes.c_void_p * len(kept))(*map(address_of, kept))
+    kept = [*(np.ascontiguousarray(array) for array in inputs), *results]
+    room = aligned(code.kernel.workspace_bytes)
+    values = [*map(address_of, kept), *sizes, address_of(room)]
+    args = (ctypes.c_void_p * len(values))(*values)
     if status := KERNEL(loaded.address(code.name))(ctypes.addressof(args), rt):
         raise UserError(f"expected kernel '{code.name}' to return 0, but got {status}")
     return results

@@ -4,6 +4,7 @@ import ctypes
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -41,7 +42,7 @@ def cycles(library: Path) -> int:
     return function()
 
 
-def write_model(path: Path) -> Path:
+def write_model(path: Path, shape: Sequence[int | str] = (2, 3, 17, 15)) -> Path:
     """A residual network: a strided convolution, a plain one without bias, a sum, a mean, a dense layer."""
     rng = np.random.default_rng(0)
 
@@ -59,7 +60,7 @@ def write_model(path: Path) -> Path:
     ]
     weights = {"w1": weight(13, 3, 3, 3), "b1": weight(13), "w2": weight(13, 13, 3, 3)}
     weights |= {"w3": weight(13, 10), "b3": weight(10)}
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 17, 15])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
     stored = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     graph = helper.make_graph(nodes, "net", [x], [onnx.ValueInfoProto(name="y")], stored)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10), path)

@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 
 import mlc
-from mlc.byoc import ExternalKernel, Pattern, PatternMatch, Region, is_constant, is_op, wildcard
+from mlc.byoc import ExternalKernel, Pattern, PatternMatch, Region, is_constant, is_op, shape_of, wildcard
 
 HERE = Path(__file__).resolve().parent
 
@@ -67,8 +67,9 @@ class Writer:
         self.uploads = []
         self.commands = []
         self.workspace = 0
+        self.allocated = []
         self.places = {value: f"args[{k}]" for k, value in enumerate(region.inputs)}
-        inside = len(region.inputs) + len(region.outputs)
+        inside = len(region.inputs) + len(region.outputs) + len(region.sizes)
         self.memory = f"(char *)args[{inside}]"
         self.results = {value: f"args[{len(region.inputs) + k}]" for k, value in enumerate(region.outputs)}
 
@@ -83,13 +84,20 @@ class Writer:
         return handle
 
     def result(self, value) -> str:
-        """The place of a result: an output, or a part of the workspace."""
+        """The place of a result: an output, a part of the workspace, or memory of its own if its size is open."""
         place = self.results.get(value)
+        if place is None and not value.type.has_static_shape():
+            place = f"own[{len(self.allocated)}]"
+            self.allocated.append(f"if (!({place} = malloc({self.count(shape_of(value.type))} * 4))) status = 12;")
         if place is None:
             place = f"({self.memory} + {self.workspace})"
             self.workspace += (4 * math.prod(value.type.get_shape()) + 63) // 64 * 64
         self.places[value] = place
         return place
+
+    def count(self, shape) -> str:
+        """The elements of a shape, as C: sizes that are open are arguments."""
+        return f"({' * '.join(map(self.region.size_text, shape)) or 1})"
 
     def command(self, match: PatternMatch) -> None:
         """The call for a match."""
@@ -101,19 +109,23 @@ class Writer:
         given = f"{self.result(match.root.results[0])}, {self.places[x]}, {weights}, {biases}"
         if product.name == "graph.dense":
             n, k = w.type.get_shape()
-            text = f"toy_dense({given}, {math.prod(x.type.get_shape()) // k}, {n}, {k}, {flags})"
+            text = f"toy_dense({given}, {self.count(shape_of(x.type))} / {k}, {n}, {k}, {flags})"
         else:
-            sizes = [*x.type.get_shape(), w.type.get_shape()[0], *w.type.get_shape()[2:]]
-            sizes += [*product.results[0].type.get_shape()[2:], *product.strides, *product.padding[:2]]
-            text = f"toy_conv2d({given}, &(struct toy_conv){{{', '.join(map(str, sizes))}}}, {flags})"
-        self.commands.append(f"if ((status = {text})) return status;")
+            sizes = [*shape_of(x.type), w.type.get_shape()[0], *w.type.get_shape()[2:]]
+            sizes += [*shape_of(product.results[0].type)[2:], *product.strides, *product.padding[:2]]
+            text = f"toy_conv2d({given}, &(struct toy_conv){{{', '.join(map(self.region.size_text, sizes))}}}, {flags})"
+        self.commands.append(f"if (!status) status = {text};")
 
     def source(self) -> str:
         """The whole C source."""
         for match in self.region.matches:
             self.command(match)
-        uploads, commands = "\n  ".join(self.uploads), "\n  ".join(self.commands)
+        own = len(self.allocated)
+        memory = [f"void *own[{own}] = {{0}};", *self.allocated] if own else []
+        freed = [f"free(own[{k}]);" for k in range(own)]
+        uploads, commands = "\n  ".join(self.uploads), "\n  ".join([*memory, *self.commands, *freed])
         return f"""
+#include <stdlib.h>
 #include "accelerator.h"
 #include "mlc_runtime.h"
 
@@ -126,10 +138,10 @@ int32_t {self.region.init}(void **constants, mlc_runtime *rt) {{
 }}
 
 int32_t {self.region.name}(void **args, mlc_runtime *rt) {{
-  int32_t status;
+  int32_t status = 0;
   (void)rt;
   {commands}
-  return 0;
+  return status;
 }}
 """
 
@@ -150,4 +162,6 @@ def register(library: str = "libtoy.so", version: str | None = "1") -> None:
             flags=["-O2", f"-I{HERE}"],
         )
 
-    mlc.register_compiler("toy", PATTERNS, codegen, version=version and f"{version} {path}", override=True)
+    mlc.register_compiler(
+        "toy", PATTERNS, codegen, version=version and f"{version} {path}", open_sizes=True, override=True
+    )

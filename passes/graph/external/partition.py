@@ -8,7 +8,17 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr, UnitAttr, UnknownLoc, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    UnitAttr,
+    UnknownLoc,
+    i64,
+)
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
@@ -17,11 +27,13 @@ from mlc.dialects.attributes import (
     CALL_ORIGINS,
     EXTERNAL_COMPILER,
     GRAPH_KERNEL,
+    GRAPH_SYMBOLS,
     OFFLOAD_COMPILER,
     OFFLOAD_MATCH,
     OFFLOAD_REGION,
 )
-from mlc.dialects.graph import CallOp, ConstantOp, ParamOp
+from mlc.dialects.graph import CallOp, ConstantOp, DimsAttr, ParamOp
+from mlc.dialects.graph.symbols import symbols_of
 from mlc.dialects.syntax.source_nodes import location_names, nodes_location
 from mlc.passes.graph.fusion.outline_kernels import unused_name
 from mlc.passes.rewriting import erase_dead, functions, outer_blocks
@@ -98,6 +110,8 @@ class RegionOutliner:
         compiler = ops[0].attributes[OFFLOAD_COMPILER]
         assert isinstance(compiler, StringAttr)
         function = FuncOp("region", ([a.type for a in block.args], [v.type for v in outputs]), Region(block), "private")
+        if symbols := _symbols(ops[0], block):
+            function.attributes[GRAPH_SYMBOLS] = symbols
         digest = hashlib.sha256(f"{compiler.data}\n{function}".encode()).hexdigest()
         if digest in self.made:
             return self.made[digest]
@@ -106,6 +120,18 @@ class RegionOutliner:
         self.module.body.block.add_op(function)
         self.made[digest] = function
         return function
+
+
+def _symbols(op: Operation, body: Block) -> DictionaryAttr | None:
+    """The ranges of the symbols in a region's sizes, which its function declares; None without symbols."""
+    values = [*body.args, *(r for inner in body.ops for r in inner.results)]
+    encodings = [v.type.encoding for v in values if isinstance(v.type, TensorType)]
+    names = {name for dims in encodings if isinstance(dims, DimsAttr) for size in dims.data for name in size.symbols()}
+    function = op.parent_op()
+    while function is not None and not isinstance(function, FuncOp):
+        function = function.parent_op()
+    known = {} if function is None else symbols_of(function)
+    return DictionaryAttr({name: span for name, span in known.items() if name in names}) if names else None
 
 
 def sort_block(block: Block) -> None:

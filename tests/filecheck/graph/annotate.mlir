@@ -1,9 +1,14 @@
 // RUN: mlc-opt %s --load %S/Inputs/mine_compiler.py -p 'graph-annotate{compiler=mine}' | filecheck %s
 // RUN: mlc-opt %s --load %S/Inputs/mine_compiler.py -p graph-annotate | filecheck %s --check-prefix=NONE
+// RUN: mlc-opt %s --load %S/Inputs/mine_compiler.py -p 'graph-annotate{compiler=mine}' 2>&1 | filecheck %s --check-prefix=WARNS
+// RUN: mlc-opt %s --load %S/Inputs/mine_compiler.py -p 'graph-annotate{compiler=sized},graph-partition' | filecheck %s --check-prefix=SIZED
 // RUN: not mlc-opt %s --load %S/Inputs/mine_compiler.py -p 'graph-annotate{compiler=mind}' 2>&1 | filecheck %s --check-prefix=UNKNOWN
 
 // NONE-NOT: offload
 // UNKNOWN: expected a registered compiler, but got 'mind'; did you mean 'mine'?
+
+// WARNS: compiler 'mine' takes static sizes only: a match of open sizes stays with mlc, by pointwise
+// SIZED: func.func private @sized_{{.*}}graph.dims<[n]>{{.*}}graph.symbols = {n = #graph.symbol<1 to 8>}
 
 // The largest pattern is matched first, from the last op; what is read elsewhere too is no part of a larger match.
 // CHECK-LABEL: func.func @largest

@@ -12,10 +12,12 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
 from mlc.dialects.attributes import OFFLOAD_COMPILER, OFFLOAD_MATCH, OFFLOAD_PATTERN
+from mlc.dialects.graph import DimsAttr
 from mlc.passes.graph.external.annotate.compilers import ExternalCompiler, compiler_names, compiler_of
 from mlc.passes.graph.external.annotate.patterns import PatternMatch, first_match
 from mlc.passes.graph.simplify.fold_constant import FoldConstantPass
 from mlc.passes.rewriting import functions, outer_blocks
+from mlc.support.errors import warn
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class AnnotatePass(ModulePass):
     `%1 = graph.dense %x, %w; %2 = graph.relu %1`
     -> the same with `{offload.compiler = "toy", offload.pattern = "dense_relu", offload.match = 0 : i64}` on both
 
-    Constants are folded before. Ops of symbolic sizes are left alone.
+    Constants are folded before. Ops of open sizes go to compilers that declare `open_sizes`; a warning says how many
+    matches of others stay mlc's.
     """
 
     name = "graph-annotate"
@@ -48,15 +51,30 @@ def _annotate(block: Block, compilers: Sequence[ExternalCompiler], numbers: Iter
     """Mark the matches of a block, from its last op upwards."""
     order = {op: k for k, op in enumerate(block.ops)}
     for one in compilers:
+        left: list[PatternMatch] = []
         for op in reversed(list(block.ops)):
             match = first_match(one.patterns, op, order)
-            if match is not None and _is_free(match):
+            if match is None or any(OFFLOAD_COMPILER in inner.attributes for inner in match.ops):
+                continue
+            if not any(map(_is_symbolic, match.ops)) or (one.open_sizes and all(map(_is_ranked, match.ops))):
                 _mark(match, one.name, next(numbers))
+            else:
+                left.append(match)
+        if left:
+            warn(left[-1].root, _left_text(one, left))
 
 
-def _is_free(match: PatternMatch) -> bool:
-    """Whether no op of a match is taken, and all sizes are static."""
-    return not any(OFFLOAD_COMPILER in op.attributes or _is_symbolic(op) for op in match.ops)
+def _left_text(compiler: ExternalCompiler, left: Sequence[PatternMatch]) -> str:
+    """What the user is told of matches that a compiler of static sizes leaves."""
+    count = f"{len(left)} matches of open sizes stay" if len(left) > 1 else "a match of open sizes stays"
+    remedy = "give the inputs static shapes, or register the compiler with open_sizes=True"
+    return f"compiler '{compiler.name}' takes static sizes only: {count} with mlc, by {left[-1].pattern}; {remedy}"
+
+
+def _is_ranked(op: Operation) -> bool:
+    """Whether each value is a tensor whose sizes are known at least as expressions."""
+    types = [v.type for v in (*op.operands, *op.results)]
+    return all(isinstance(t, TensorType) and (t.has_static_shape() or isinstance(t.encoding, DimsAttr)) for t in types)
 
 
 def _is_symbolic(op: Operation) -> bool:

@@ -15,7 +15,9 @@ from typing import Any
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
+from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.passes.graph.external.annotate.patterns import Pattern, PatternMatch
+from mlc.passes.graph.external.annotate.size_text import size_text
 from mlc.support.errors import UserError, did_you_mean
 from mlc.support.registered.registrations import note
 
@@ -36,6 +38,8 @@ class Region:
     """The arrays of the weights and constants of the function, by the values that stand for them."""
     target: str
     """The name of the target."""
+    sizes: Sequence[DimExpr] = ()
+    """The open sizes whose values follow the pointers of the outputs in args, in order; empty for static sizes."""
 
     @property
     def inputs(self) -> Sequence[SSAValue]:
@@ -49,6 +53,11 @@ class Region:
         assert last is not None
         return last.operands
 
+    def size_text(self, size: Dim) -> str:
+        """A size of the region's tensors as an `int64_t` expression of C over `args`."""
+        first = len(self.inputs) + len(self.outputs)
+        return size_text(size, {one: f"(int64_t)(intptr_t)args[{first + k}]" for k, one in enumerate(self.sizes)})
+
     @property
     def ops(self) -> Sequence[Operation]:
         """The ops that compute something, in order."""
@@ -60,7 +69,8 @@ class ExternalKernel:
     """
     The code of a region: an object file or C99 source that defines `int32_t NAME(void **args, mlc_runtime *rt)`.
 
-    args holds pointers to the inputs, then to the outputs, then to the workspace, at a multiple of 64 bytes. If `init`,
+    args holds pointers to the inputs, then to the outputs, then the values of `Region.sizes` (none where all sizes are
+    static), then a pointer to the workspace, at a multiple of 64 bytes. If `init`,
     the code also defines `int32_t INIT(void **constants, mlc_runtime *rt)`, which is called once a process before the
     first run, with pointers to the `constants`, which stay. Both return 0, or an error code.
     """
@@ -91,6 +101,8 @@ class ExternalCompiler:
     codegen: Codegen
     merge: bool = True
     """Whether neighbouring matches become one region."""
+    open_sizes: bool = False
+    """Whether its code takes sizes as arguments; without it, ops of open sizes are compiled by mlc."""
 
 
 _COMPILERS: dict[str, ExternalCompiler] = {}
@@ -103,13 +115,16 @@ def register_compiler(
     *,
     version: str | None = None,
     merge: bool = True,
+    open_sizes: bool = False,
     override: bool = False,
 ) -> ExternalCompiler:
     """
     Register an external compiler: `patterns` in order of preference, and `codegen`, which makes code of a region.
 
     `version` is a text that changes whenever the generated code does; without one, models are not cached. With
-    `merge=False` every match is a region of its own. Raises UserError for a name that is taken, unless `override`.
+    `merge=False` every match is a region of its own. With `open_sizes=True` it is given ops whose sizes are known only
+    at a call: its code reads them from `args` (`Region.size_text`); otherwise mlc compiles such ops, and warns.
+    Raises UserError for a name that is taken, unless `override`.
     """
     if not name.isidentifier():
         raise UserError(f"expected the name of a compiler to be an identifier, but got {name!r}")
@@ -117,8 +132,8 @@ def register_compiler(
         raise UserError(f"expected a new name, but compiler '{name}' is registered; override=True replaces it")
     if not all(isinstance(one, Pattern) for one in patterns):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected patterns to be a list of Pattern, but got {patterns!r:.80}")
-    _COMPILERS[name] = ExternalCompiler(name, tuple(patterns), codegen, merge)
-    note("compiler", name, version)
+    _COMPILERS[name] = ExternalCompiler(name, tuple(patterns), codegen, merge, open_sizes)
+    note("compiler", name, f"{version} open sizes" if version is not None and open_sizes else version)
     return _COMPILERS[name]
 
 

@@ -15,3 +15,4 @@ PATTERNS = [
 ]
 register_compiler("mine", PATTERNS, refuses, version="1")
 register_compiler("alone", PATTERNS, refuses, version="1", merge=False)
+register_compiler("sized", PATTERNS, refuses, version="1", open_sizes=True)
