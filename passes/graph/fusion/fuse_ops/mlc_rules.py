@@ -9,8 +9,7 @@ Operator fusion by mlc's rules: a producer joins the group of its consumers if a
     heavy       one convolution, product or pool, pointwise after    pointwise, read after the heavy op;
                                                                      cheap pointwise, computed in the padding copy
     attention   product, softmax over its rows, product              transposes, read through by the products
-    joining     one concatenation of parts that are not whole ranges slices and paddings of its parts
-                of its result
+    joining     one concatenation behind an axis longer than one     slices and paddings along other axes than the last
     alone       other ops                                            none
 
 Merging a producer whose readers are all in the group cannot make a cycle, so one rule serves chains and diamonds.
