@@ -13,7 +13,7 @@ from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, native_type, position
 
 
 def contiguous_axis(a: LoweredAccess, shape: Sequence[int]) -> int | None:
-    """The axis other than the lanes along which a tile is contiguous, and all masks are affine; None if there is none."""
+    """The axis besides the lanes along which a tile is contiguous and its masks are affine; None if there is none."""
     if a.shift is not None or a.rank < 2 or len(shape) != a.rank:
         return None
     if not _moves_by(a.offset, -a.rank, lambda step: step not in (0, 1)) and not _moves_by_size(a.offset, -a.rank):
