@@ -46,6 +46,14 @@ class ChildOutcome(Generic[T]):
     """The signal that ended the process, `timeout`, or an exit code; empty if it returned a value."""
 
 
+class ProcessDied(RuntimeError):
+    """Machine code ended the process that ran it, by a signal or for its time."""
+
+    def __init__(self, died: str) -> None:
+        super().__init__(f"its machine code ended the process: {died}")
+        self.died = died
+
+
 def isolated(run: Callable[[], T], seconds: float = 60.0) -> ChildOutcome[T]:
     """
     What `run` returns, computed in a forked child process; the value is pickled on the way.

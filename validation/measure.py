@@ -24,7 +24,7 @@ from mlc.interp.compare import Difference, difference, epsilon
 from mlc.support.arithmetic import OWN, REAL, WIDE, Arithmetic, Noise, perturbed
 from mlc.support.dtypes import is_float_dtype
 from mlc.validation.execute import RunnableFunction
-from mlc.validation.isolated import isolated
+from mlc.validation.isolated import ProcessDied, isolated
 
 Array = Any
 WIDE_BOUND = 1e-9
@@ -100,11 +100,11 @@ class FunctionRunner:
             return self.executable.run([a.copy() for a in arrays], arithmetic)
 
     def machine_code(self, arrays: list[Array], compile_all: Callable[[], object]) -> list[Array]:
-        """The results of machine code; RuntimeError if it ends the process that runs it, which is a child of this."""
+        """The results of machine code; ProcessDied if it ends the process that runs it, which is a child of this."""
         compile_all()
         outcome = isolated(lambda: self.executable.run(arrays, OWN), NATIVE_SECONDS)
         if outcome.value is None:
-            raise RuntimeError(f"its machine code ended the process: {outcome.died}")
+            raise ProcessDied(outcome.died)
         return outcome.value
 
     def measure(self, arrays: list[Array]) -> Measured:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ from mlc.support.errors import UserError
 from mlc.validation.bisection.failure import PipelineFailure, RuleFacts, blamed, facts_of_application, facts_of_op
 from mlc.validation.execute import Facts, Module, types_of
 from mlc.validation.inputs import RandomWeights, Recorded, fits, random_inputs
-from mlc.validation.isolated import Note, isolated, quiet
+from mlc.validation.isolated import Note, ProcessDied, isolated, quiet
 from mlc.validation.reduction.subject import Subject, name_of
 from mlc.validation.validate_each import ResultChanged, ValidateInstrument
 
@@ -107,8 +107,10 @@ class Oracle(ABC):
             with steps.counting(index):
                 apply_passes(module, self.ctx, [one], verify=True, instruments=hooks)
         except ResultChanged as error:
-            found = facts_of_op(error.op)
-            return PipelineFailure("values", index, one.name, one_line(str(error)), error.function, op=found)
+            failure = PipelineFailure("values", index, one.name, one_line(str(error)), error.function)
+            if isinstance(died := error.__cause__, ProcessDied):
+                failure = replace(failure, kind="crash", signal=died.died, running=True)
+            return replace(failure, op=facts_of_op(error.op))
         except BrokenByPass as error:
             op = facts_of_op(error.op) if error.op is not None else None
             return PipelineFailure("invalid", index, one.name, one_line(str(error)), _function_of(error.op), op=op)
