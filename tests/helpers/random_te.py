@@ -40,6 +40,14 @@ func.func @main(%x: tensor<1x{c}x{h}x{w}xf32>) -> tensor<1x{k}x{h}x{w}xf32> {{
   func.return %0 : tensor<1x{k}x{h}x{w}xf32>
 }}
 """
+DEPTHWISE = """
+func.func @main(%x: tensor<1x{c}x{h}x{w}xf32>) -> tensor<1x{c}x{h}x{w}xf32> {{
+  %w = graph.param "w" : tensor<{c}x1x{k}x{k}xf32>
+  %0 = graph.conv2d %x, %w {{groups = {c}, padding = [{p}, {p}, {p}, {p}]}}
+      : (tensor<1x{c}x{h}x{w}xf32>, tensor<{c}x1x{k}x{k}xf32>) -> tensor<1x{c}x{h}x{w}xf32>
+  func.return %0 : tensor<1x{c}x{h}x{w}xf32>
+}}
+"""
 
 
 def _size(rng: Random, most: int = 40, least: int = 1) -> int:
@@ -127,15 +135,19 @@ OPERATORS: dict[str, Callable[[Random], str | te.FuncOp]] = {
     "recurrence": recurrence,
     "sketch": lambda rng: rng.choice([product, contraction, reduction, rows, injective])(rng),
 }
-STRATEGIES = [*OPERATORS, "attention", "winograd"]
+STRATEGIES = [*OPERATORS, "attention", "winograd", "clipped"]
 
 
 def _model(strategy: str, rng: Random) -> Model:
-    """A model with a kernel of attention, or of Winograd's convolution."""
+    """A model with a kernel of attention, of Winograd's convolution, or of a window as large as the picture."""
     weights = WeightStore()
     if strategy == "attention":
         sizes = {name: _size(rng, 24, 2) for name in "sde"}
         text = ATTENTION.format(h=rng.randint(1, 3), n=rng.randint(8, 40), **sizes)
+    elif strategy == "clipped":
+        c, h, w, p = rng.randint(3, 20), rng.randint(5, 8), rng.randint(5, 12), rng.randint(5, 8)
+        text = DEPTHWISE.format(c=c, h=h, w=w, k=2 * p + 1, p=p)
+        weights.add("w", np.ones((c, 1, 2 * p + 1, 2 * p + 1), np.float32))
     else:
         c, k, h, w = 16 * rng.randint(3, 4), 16 * rng.randint(2, 4), rng.randint(16, 24), rng.randint(16, 24)
         text = CONV.format(c=c, k=k, h=h, w=w)
