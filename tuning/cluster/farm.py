@@ -8,7 +8,6 @@ import platform
 import time
 from collections import deque
 from collections.abc import Generator, Sequence
-from concurrent.futures import CancelledError
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
@@ -172,7 +171,7 @@ class ClusterFarm:
         """Each job's number and answer; UserError where the scheduler ends."""
         try:
             yield from self._dispatch(jobs, evaluation, key)
-        except (OSError, RuntimeError, CancelledError) as error:
+        except Exception as error:  # of Dask, asyncio or the system, whichever notices first
             if self._client.status == "running":
                 raise
             raise UserError(
@@ -217,8 +216,9 @@ class ClusterFarm:
                     else:
                         yield from self._lost(one, jobs, waiting, key)
         finally:
-            for one in sent.values():
-                one.future.cancel()
+            if self._client.status == "running":
+                for one in sent.values():
+                    one.future.cancel()
 
     def _finished(self, sent: dict[str, _Sent]) -> list[_Sent]:
         """Those at devices that have an answer, after some time at most."""
