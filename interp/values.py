@@ -383,10 +383,10 @@ def fma(a: Values, b: Values, c: Values) -> Values:
 
 
 def contract(a: Values, b: Values, c: Values, unsigned: tuple[bool, bool] = (False, False)) -> Values:
-    """c + sum(a * b) over the last axis of a and b, each product added with one rounding."""
+    """c + sum(a * b) over the axes of a and b that c lacks, each product added with one rounding."""
     a, b = (v.view(f"u{v.dtype.itemsize}") if u else v for v, u in zip((a, b), unsigned, strict=True))
-    for k in range(a.shape[-1]):
-        x, y = (np.broadcast_to(v[..., k].astype(c.dtype), c.shape) for v in (a, b))
+    for k in np.ndindex(a.shape[c.ndim :]):
+        x, y = (np.broadcast_to(v[(..., *k)].astype(c.dtype), c.shape) for v in (a, b))
         c = fma(x, y, c)
     return c
 

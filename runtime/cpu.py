@@ -8,7 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from mlc.targets.cpu_features import CPUS, FEATURES, LEVELS, X86, used_features
+from mlc.targets.cpu_features import CPUS, FEATURES, LEVELS, MATRIX_FEATURES, X86, used_features
+from mlc.targets.host import may_multiply_matrices
 
 _CPUID = bytes.fromhex("53 4989d0 89f8 89f1 0fa2 418900 41895804 41894808 4189500c 5b c3")
 """
@@ -53,6 +54,9 @@ def missing_features(needed: Iterable[str], machine: str) -> str | None:
     here = host_features()
     if here is None:
         return None
+    matrices = here.intersection(needed, MATRIX_FEATURES)
+    if matrices and not may_multiply_matrices():
+        here -= matrices
     missing = sorted(set(needed) - here)
     if not missing:
         return None

@@ -1,7 +1,7 @@
 """
 CPU features that LLVM's code generator may use beyond a machine's baseline, and the CPUID and HWCAP bits of each.
 
-Left out are features whose instructions come from intrinsics that mlc does not call (AES, SHA, AMX, ...) and those of
+Left out are features whose instructions come from intrinsics that mlc does not call (AES, SHA, ...) and those of
 the system (XSAVE, FSGSBASE, ...). Nothing here imports LLVM: the runtime reads it, too.
 """
 
@@ -36,7 +36,7 @@ class Aarch64Feature:
     bit: int
 
 
-_YMM, _ZMM, _EGPR = 0x6, 0xE6, 1 << 19
+_YMM, _ZMM, _EGPR, _TILES = 0x6, 0xE6, 1 << 19, 0x60000
 _F, _BW = ("avx512f",), ("avx512bw",)
 # LLVM's name of a feature -> how a CPU reports it. Sources: X86.td and Host.cpp of LLVM, asm/cpufeatures.h of Linux.
 X86: dict[str, X86Feature] = {
@@ -78,8 +78,13 @@ X86: dict[str, X86Feature] = {
     "avx512vpopcntdq": X86Feature("avx512_vpopcntdq", 7, 0, "ecx", 14, _F, _ZMM),
     "avx512bf16": X86Feature("avx512_bf16", 7, 1, "eax", 5, _BW, _ZMM),
     "avx512fp16": X86Feature("avx512_fp16", 7, 0, "edx", 23, _BW, _ZMM),
+    "amx-tile": X86Feature("amx_tile", 7, 0, "edx", 24, (), _TILES),
+    "amx-int8": X86Feature("amx_int8", 7, 0, "edx", 25, ("amx-tile",), _TILES),
+    "amx-bf16": X86Feature("amx_bf16", 7, 0, "edx", 22, ("amx-tile",), _TILES),
     "egpr": X86Feature("apx", 7, 1, "edx", 21, (), _EGPR),
 }
+MATRIX_FEATURES = ("amx-tile", "amx-int8", "amx-bf16")
+"""Those whose registers a process must ask Linux for: `targets.host.may_multiply_matrices`."""
 AARCH64: dict[str, Aarch64Feature] = {
     "lse": Aarch64Feature("atomics", 0, 8),
     "fullfp16": Aarch64Feature("asimdhp", 0, 10),
@@ -112,7 +117,7 @@ CPUS: dict[str, frozenset[str]] = {
         "skylake": _V3,
         "skylake-avx512": _V4,
         "icelake-server": _ICELAKE,
-        "sapphirerapids": f"{_ICELAKE} avx512bf16 avx512fp16 avxvnni",
+        "sapphirerapids": f"{_ICELAKE} avx512bf16 avx512fp16 avxvnni amx-tile amx-int8 amx-bf16",
         "znver2": f"{_V3} sse4a",
         "znver3": f"{_V3} sse4a",
         "znver4": f"{_ICELAKE} avx512bf16 sse4a",

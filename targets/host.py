@@ -1,12 +1,20 @@
 """The CPUs and caches of this machine, as the operating system reports them."""
 
+import ctypes
+import platform
 import re
+import sys
+from functools import cache
 from pathlib import Path
 
 from mlc.support.threads import available_cpus
 
 USUAL_CACHES = {1: 32 << 10, 2: 512 << 10, 3: 4 << 20}
 """Bytes of L1, L2 and L3 of a small server core, for systems that do not report them."""
+
+
+MATRIX_PERMISSION = (158, 0x1023, 18)
+"""The arguments of Linux's `syscall` that ask for the registers of x86's matrix unit."""
 
 
 def cache_bytes() -> dict[int, int]:
@@ -25,4 +33,17 @@ def cache_bytes() -> dict[int, int]:
     return sizes
 
 
-__all__ = ["USUAL_CACHES", "available_cpus", "cache_bytes"]
+@cache
+def may_multiply_matrices() -> bool:
+    """
+    Ask Linux for the registers of x86's matrix unit (AMX), as a process must before it uses them; False where refused.
+
+    `arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)`: Documentation/arch/x86/xstate.rst of Linux. Threads and child
+    processes inherit the permission.
+    """
+    if sys.platform != "linux" or platform.machine() != "x86_64":
+        return False
+    return ctypes.CDLL(None).syscall(*MATRIX_PERMISSION) == 0
+
+
+__all__ = ["MATRIX_PERMISSION", "USUAL_CACHES", "available_cpus", "cache_bytes", "may_multiply_matrices"]

@@ -8,20 +8,22 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from mlc.support.errors import UserError
-from mlc.targets.cpu_features import used_features
-from mlc.targets.host import available_cpus, cache_bytes
+from mlc.targets.cpu_features import MATRIX_FEATURES, implied, used_features
+from mlc.targets.host import available_cpus, cache_bytes, may_multiply_matrices
 
 if TYPE_CHECKING:
     from mlc.targets.machine import Core
 
 INSTRUCTIONS: dict[str, tuple[str, int]] = {
+    "tdpbf16ps": ("amx-bf16", 512),
+    "tdpbusd": ("amx-int8", 512),
     "dpbf16ps": ("avx512bf16", 512),
     "dpbusd": ("avx512vnni", 512),
     "dpbusd256": ("avxvnni", 256),
     "pmaddwd": ("sse2", 128),
     "permi2b": ("avx512vbmi", 512),
 }
-"""A dot product, or another instruction on bytes -> LLVM's feature that has it, the least bits of a vector."""
+"""A product of matrices, a dot product, or another instruction on bytes -> LLVM's feature, least bits of a vector."""
 
 
 C = "c"
@@ -96,7 +98,9 @@ class Target:
     def _has(self, instruction: str) -> bool:
         """Whether the feature string asks for an instruction's feature, or, where that is not named, the CPU has it."""
         feature, bits = INSTRUCTIONS[instruction]
-        words = [w for w in self.features.split(",") if w[1:] == feature]
+        words = [
+            w for w in self.features.split(",") if w[1:] == feature or (w[:1] == "-" and w[1:] in implied(feature))
+        ]
         has = words[-1][0] == "+" if words else instruction in self.cpu_instructions
         return has and self.vector_bits >= bits
 
@@ -332,6 +336,8 @@ def native_target() -> Target:
     host = llvm.get_host_cpu_features()
     has = cast("dict[str, bool]", host)
     features = host.flatten()
+    if has.get("amx-tile", False) and not may_multiply_matrices():
+        features = ",".join([features, *(f"-{name}" for name in MATRIX_FEATURES)])
     caches = cache_bytes()
     if triple.startswith("x86_64"):
         wide = has.get("avx512f", False) and has.get("avx512vl", False)

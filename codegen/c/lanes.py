@@ -168,14 +168,13 @@ def declaration(name: str, value: SSAValue, *, scalar: bool = False) -> str:
     return f"{value_type(loop.element_of(value.type))} {name}{f'[{math.prod(shape)}]' if shape else ''};"
 
 
-def element_of_array(name: str, value: SSAValue, last: int | None = None) -> str:
-    """One lane of a value at d0, d1, ..., or at `last` on the last axis; axes of size 1 are broadcast."""
+def element_of_array(name: str, value: SSAValue, last: Sequence[int] = ()) -> str:
+    """One lane of a value at d0, d1, ..., and at `last` on the last axes; axes of size 1 are broadcast."""
     shape = loop.shape_of(value.type)
     if not shape:
         return name
     index = [f"d{k}" if n > 1 else "0" for k, n in enumerate(shape)]
-    if last is not None:
-        index[-1] = str(last)
+    index[len(index) - len(last) :] = map(str, last)
     return f"{name}[{flat(index, shape)}]"
 
 

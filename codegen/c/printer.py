@@ -143,7 +143,7 @@ class CPrinter:
         """One lane of a value at the loop variables d0, d1, ...; axes of size 1 are broadcast."""
         return self.loops.at(value, self.current)
 
-    def element_at(self, value: SSAValue, last: int) -> str:
+    def element_at(self, value: SSAValue, last: Sequence[int]) -> str:
         """One lane of a value of more axes than the operation's lanes, at `last` on the last of them."""
         return element_of_array(self.name(value), value, last)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from xdsl.dialects import arith
@@ -59,15 +60,14 @@ def _fma(p: CPrinter, op: loop.FmaOp) -> None:
 
 
 def _contract(p: CPrinter, op: loop.ContractOp) -> None:
-    """One fma after another for the lanes of a word."""
+    """One fma after another for the factors that a lane sums."""
     shape, wide = loop.shape_of(op.result.type), loop.element_of(op.result.type)
-    count = loop.shape_of(op.a.type)[-1]
     result, t = p.at(op.result), value_type(wide)
     multiply_add = "fma" if isinstance(wide, Float64Type) else "fmaf"
     steps = [f"{result} = {p.at(op.c)};"]
-    for k in range(count):
+    for at in product(*(range(n) for n in loop.shape_of(op.a.type)[len(shape) :])):
         a, b = (
-            f"({'u' if u else ''}{value_type(loop.element_of(v.type))}){p.element_at(v, k)}"
+            f"({'u' if u else ''}{value_type(loop.element_of(v.type))}){p.element_at(v, at)}"
             for v, u in zip((op.a, op.b), op.unsigned, strict=True)
         )
         step = (

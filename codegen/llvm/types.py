@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from xdsl.dialects import builtin, llvm
 from xdsl.ir import Attribute
 
+from mlc.dialects import llvm_ext
 from mlc.dialects.constants import numbers
 from mlc.support.errors import UserError
 
@@ -38,6 +39,8 @@ def type_text(type_: Attribute) -> str:
         return "{" + ", ".join(type_text(t) for t in type_.types) + "}"
     if isinstance(type_, llvm.LLVMVoidType):
         return "void"
+    if isinstance(type_, llvm_ext.X86AMXType):
+        return "x86_amx"
     raise UserError(f"expected a type that LLVM has, but got {type_}")
 
 

@@ -25,7 +25,7 @@ from mlc.dialects.llvm_ext.memory import (
     PrefetchOp,
     ScatterOp,
 )
-from mlc.dialects.llvm_ext.rules import MATH_FUNCTIONS, argument_attributes, element_of, mask_type
+from mlc.dialects.llvm_ext.rules import MATH_FUNCTIONS, X86AMXType, argument_attributes, element_of, mask_type
 from mlc.dialects.llvm_ext.values import (
     CastOp,
     ExtractElementOp,
@@ -55,6 +55,7 @@ __all__ = [
     "ScatterOp",
     "SelectOp",
     "SplatOp",
+    "X86AMXType",
     "argument_attributes",
     "element_of",
     "mask_type",
@@ -79,4 +80,5 @@ LLVMExt = Dialect(
         SelectOp,
         SplatOp,
     ],
+    [X86AMXType],
 )

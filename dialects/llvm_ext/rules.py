@@ -15,7 +15,8 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.llvm import LLVMPointerType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
+from xdsl.irdl import irdl_attr_definition
 from xdsl.utils.exceptions import VerifyException
 
 Value: TypeAlias = Operation | SSAValue
@@ -51,6 +52,13 @@ MATH_FUNCTIONS: Mapping[str, int] = {
     "cos": 1,
     "pow": 2,
 }
+
+
+@irdl_attr_definition
+class X86AMXType(ParametrizedAttribute, TypeAttribute):
+    """A register of the matrix unit: LLVM's `x86_amx`."""
+
+    name = "llvm_ext.x86_amx"
 
 
 def lanes_of(type_: Attribute) -> int:

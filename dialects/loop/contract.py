@@ -1,4 +1,4 @@
-"""loop.contract: products summed within each lane, as by dot-product instructions."""
+"""loop.contract: products of narrow factors, as by dot-product instructions and by matrix units."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ class ContractOp(TextOp):
     Float products are exact, and added in f32 in any order; subnormal factors and sums may be flushed to 0.
     Integers are signed, except those of a factor marked `unsigned`; sums wrap:
     `loop.contract %a unsigned, %b, %c : vector<12x1x4xi8>, vector<1x32x4xi8>, vector<12x32xi32>`.
+
+    Factors with one more axis, in front of the last, are summed over it, too. This is what a matrix unit computes:
+    `loop.contract %a, %b, %c : vector<16x1x16x2xbf16>, vector<1x16x16x2xbf16>, vector<16x16xf32>`.
     """
 
     name = "loop.contract"
@@ -59,6 +62,12 @@ class ContractOp(TextOp):
         """Which of the two factors are unsigned integers."""
         return self.unsigned_a is not None, self.unsigned_b is not None
 
+    @property
+    def steps(self) -> int | None:
+        """The words along the axis in front of the last, if the factors have one that is summed; else None."""
+        shape = shape_of(self.a.type)
+        return shape[-2] if len(shape) == len(shape_of(self.c.type)) + 2 else None
+
     def verify_(self) -> None:
         if self.c.type != self.result.type:
             raise VerifyException(f"expected an addend of type {self.result.type}, but got {self.c.type}")
@@ -73,13 +82,14 @@ class ContractOp(TextOp):
             )
         if any(self.unsigned) and isinstance(element, AnyFloat):
             raise VerifyException(f"expected unsigned factors to be integers, but got {element}")
-        count, to = word_factors(element), shape_of(self.c.type)
+        count, to, steps = word_factors(element), shape_of(self.c.type), self.steps
+        summed = (count,) if steps is None else (steps, count)
         for factor in (self.a, self.b):
-            *shape, last = shape_of(factor.type)
-            fits = len(shape) == len(to) and all(n in (1, m) for n, m in zip(shape, to, strict=True))
-            if last != count or not fits:
+            shape = shape_of(factor.type)
+            kept, last = shape[: len(to)], shape[len(to) :]
+            if last != summed or any(n not in (1, m) for n, m in zip(kept, to, strict=True)):
                 raise VerifyException(
-                    f"expected a factor that broadcasts to {'x'.join(map(str, (*to, count)))}, but got {factor.type}"
+                    f"expected a factor that broadcasts to {'x'.join(map(str, (*to, *summed)))}, but got {factor.type}"
                 )
 
     def write(self, printer: Printer) -> None:

@@ -6,9 +6,10 @@ The check that an exported library makes of the CPU, as LLVM IR that is compiled
 The CPU is asked once; the answer is kept in a global variable, which two threads may set to the same value.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from mlc.targets.cpu_features import AARCH64, CPUS, LEVELS, X86
+from mlc.targets.cpu_features import AARCH64, CPUS, LEVELS, MATRIX_FEATURES, X86
+from mlc.targets.host import MATRIX_PERMISSION
 
 ENOTSUP = 95
 """The status of a run on a CPU that lacks features: Linux's error number."""
@@ -126,7 +127,7 @@ define internal i64 @PREFIX.cpu_features() {
 """
 
 
-def check_text(prefix: str, machine: str, needed: Iterable[str]) -> str:
+def check_text(prefix: str, machine: str, needed: Collection[str]) -> str:
     """The LLVM IR of `<prefix>_check_cpu` for code that uses the features `needed`."""
     names = list(X86 if machine == "x86_64" else AARCH64)
     texts = {
@@ -152,7 +153,8 @@ def check_text(prefix: str, machine: str, needed: Iterable[str]) -> str:
         levels="\n".join(levels),
         level=level,
     )
-    return text + (_x86(names) if machine == "x86_64" else _aarch64(names)).replace("PREFIX", prefix)
+    asks = bool(set(needed) & set(MATRIX_FEATURES))
+    return text + (_x86(names, asks) if machine == "x86_64" else _aarch64(names)).replace("PREFIX", prefix)
 
 
 def _constant(name: str, text: str) -> str:
@@ -179,7 +181,8 @@ def _levels(prefix: str, names: Sequence[str], levels: Sequence[str]) -> tuple[l
     return lines, best
 
 
-def _x86(names: Sequence[str]) -> str:
+def _x86(names: Sequence[str], asks: bool) -> str:
+    """The features of the CPU as bits; `asks` for the registers of the matrix unit, which the system may refuse."""
     lines, total = [_X86_START], "0"
     for k, feature in enumerate(X86[name] for name in names):
         leaf = f"%l{feature.leaf}.{feature.subleaf}"
@@ -194,6 +197,16 @@ def _x86(names: Sequence[str]) -> str:
   %t{k} = or i64 {total}, %is{k}
 """)
         total = f"%t{k}"
+    if asks:
+        arguments = ", ".join(f"i64 {n}" for n in MATRIX_PERMISSION)
+        lines.insert(0, "declare i64 @syscall(i64, ...)\n")
+        lines.append(f"""\
+  %refused = call i64 (i64, ...) @syscall({arguments})
+  %granted = icmp eq i64 %refused, 0
+  %usable = select i1 %granted, i64 -1, i64 {~_mask(names, MATRIX_FEATURES)}
+  %allowed = and i64 {total}, %usable
+""")
+        total = "%allowed"
     return "".join([*lines, f"  ret i64 {total}\n}}\n"])
 
 

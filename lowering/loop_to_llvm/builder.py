@@ -263,6 +263,11 @@ class Builder:
         """Call an LLVM intrinsic."""
         return self.op(llvm_ext.IntrinsicOp, args, t, {"intrin": StringAttr(name), "fastmathFlags": fastmath})
 
+    def call_void(self, name: str, args: Sequence[SSAValue]) -> None:
+        """Call an LLVM intrinsic without a result."""
+        properties: dict[str, Attribute] = {"intrin": StringAttr(name), "fastmathFlags": NO_FASTMATH}
+        self.append(llvm_ext.IntrinsicOp.create(operands=args, properties=properties))
+
     def shuffle(self, a: SSAValue, b: SSAValue, mask: Sequence[int]) -> SSAValue:
         """Lanes of a and b by number."""
         t = vector_type(element_of(a.type), len(mask))

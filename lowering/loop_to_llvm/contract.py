@@ -4,11 +4,17 @@ Lowers loop.contract to dot-product instructions: the factors that one lane sums
 `vector<12x1x2xbf16>` is 12 words, splat one by one; `vector<1x32x2xbf16>` is two native vectors of 16 words. Without a
 dot-product instruction the words are unpacked: bytes to two pairs of i16 if the machine sums products of pairs, else
 everything to f32 (or i32), followed by multiply-adds. Integer sums are exact: no saturating instruction is used.
+
+Where factors have several words along a further axis and no matrix unit multiplies them (`matrix.py`), the words are
+multiplied one after another: a tile of words has that axis first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects import llvm
@@ -19,6 +25,7 @@ from mlc.dialects import loop
 from mlc.dialects.index import const, dim
 from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import NO_FLAGS, Builder, lanes_of, vector_type
+from mlc.lowering.loop_to_llvm.matrix import matrix_contract
 from mlc.lowering.loop_to_llvm.tiles import Chunk, Tile, chunks
 
 if TYPE_CHECKING:
@@ -53,13 +60,17 @@ def load_words(f: FunctionLowering, op: loop.LoadOp) -> Tile | None:
     if not isinstance(t, VectorType) or not _is_factor(op.result) or (op.mask_exprs and not _is_zero(op.otherwise)):
         return None
     *shape, count = t.get_shape()
-    access = f.access(op.buffer, op.map.data, op)
-    axis = -len(op.tile_sizes)
+    access, sizes = f.access(op.buffer, op.map.data, op), op.tile_sizes
+    axis = -len(sizes)
     if axis == -1 or loop.word_factors(access.element) != count:
         return None
-    spans = f.addresses.spans({-1 - k: (0, n - 1) for k, n in enumerate(op.tile_sizes)})
+    if _is_deep(op.result):
+        to = {-1 - k: dim(-2 - k) for k in range(len(sizes) - 2)} | {axis + 1: dim(-1)}
+        access = replace(access, offset=access.offset.substitute(to), mask=tuple(m.substitute(to) for m in access.mask))
+        shape, sizes = [shape[-1], *shape[:-1]], (sizes[-2], *sizes[:-2], sizes[-1])
+    spans = f.addresses.spans({-1 - k: (0, n - 1) for k, n in enumerate(sizes)})
     offset, *others = (access.offset.substitute({axis: const(k)}, spans) for k in range(count))
-    if (step := _woven_step(access, len(op.tile_sizes))) is not None and shape[-1] > 1:
+    if (step := _woven_step(access, len(sizes))) is not None and shape[-1] > 1:
         return Tile(shape, i32, f.kernel.lanes, _woven_words(f, access, shape, count, step))
     if any(other != offset + k + 1 for k, other in enumerate(others)) or any(m.uses(axis) for m in access.mask):
         return None
@@ -110,6 +121,11 @@ def _alternating(lanes: int) -> list[int]:
     return [lane + k * lanes for lane in range(lanes) for k in range(2)]
 
 
+def _is_deep(v: SSAValue) -> bool:
+    """Whether the factors of a load have an axis of several words."""
+    return any(isinstance(use.operation, loop.ContractOp) and use.operation.steps is not None for use in v.uses)
+
+
 def _is_factor(v: SSAValue) -> bool:
     return all(_takes_words(use) for use in v.uses)
 
@@ -131,23 +147,26 @@ def _is_zero(v: SSAValue | None) -> bool:
 
 
 def contract(f: FunctionLowering, op: loop.ContractOp) -> None:
-    """c + a * b, word by word."""
+    """c + a * b, word by word; by the matrix unit where it can."""
+    if matrix_contract(f, op):
+        return
     t = op.result.type
     assert isinstance(t, VectorType)
     element, unsigned = loop.element_of(op.a.type), op.unsigned
-    factors = [_words(f, v) for v in (op.a, op.b)]
+    factors = [_words(f, v, op.steps) for v in (op.a, op.b)]
     if unsigned == (False, True):
         factors, unsigned = factors[::-1], (True, False)
     apart = [_taken_apart(f.b, p, element, t.element_type, u) for p, u in zip(factors, unsigned, strict=True)]
     pairs = [_pairs(f.b, p, element, u) for p, u in zip(factors, unsigned, strict=True)]
     addend, out = f.tile(op.c), list[SSAValue]()
     per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
-    for k, (outer, chunk) in enumerate(f.positions(t)):
+    steps: list[tuple[int, ...]] = [()] if op.steps is None else [(s,) for s in range(op.steps)]
+    for (k, (outer, chunk)), step in product(enumerate(f.positions(t)), steps):
 
-        def take(p: Tile, at: tuple[Any, ...] = (outer, k % per_row, chunk)) -> SSAValue:
+        def take(p: Tile, at: tuple[Any, ...] = ((*step, *outer), k % per_row, chunk)) -> SSAValue:
             return p.take(f.b, *at)
 
-        total = addend.at(k)
+        total = addend.at(k) if step == steps[0] else out.pop()
         if (dot := _dot_product(f, element, unsigned, chunk)) is not None:
             lanes = vector_type(element, chunk.width * loop.word_factors(element))
             x, y = (f.b.cast("bitcast", take(p), lanes) for p in factors)
@@ -184,16 +203,19 @@ def _multiply_add(b: Builder, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue
     return b.fma(x, y, z) if isinstance(loop.element_of(z.type), AnyFloat) else b.add(b.mul(x, y), z)
 
 
-def _words(f: FunctionLowering, v: SSAValue) -> Tile:
-    """A factor as a tile of words, without its last axis."""
+def _words(f: FunctionLowering, v: SSAValue, steps: int | None) -> Tile:
+    """A factor as a tile of words, without its last axis; if there are steps, they are the first axis."""
     tile = f.tile(v)
     if tile.element == i32 and loop.element_of(v.type) != i32:
         return tile
     *shape, _ = tile.shape
-    row = shape[-1]
+    if steps is not None:
+        shape = [steps, *shape[:-1]]
+    row, size = shape[-1], prod(shape[1:])
 
     def word(number: int) -> SSAValue:
-        return f.b.cast("bitcast", tile.at(number), i32)
+        at = number if steps is None else number % size * steps + number // size
+        return f.b.cast("bitcast", tile.at(at), i32)
 
     def vector(first: int, chunk: Chunk) -> SSAValue:
         if not chunk.width:

@@ -50,6 +50,7 @@ from mlc.lowering.loop_to_llvm.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
 from mlc.lowering.loop_to_llvm.call import lower_call
 from mlc.lowering.loop_to_llvm.contract import load_words
+from mlc.lowering.loop_to_llvm.matrix import MatrixValues, define_matrices, matrices, matrix_load, matrix_values
 from mlc.lowering.loop_to_llvm.memory import SymbolicBuffers, in_scratch, place_static, place_symbolic, static_places
 from mlc.lowering.loop_to_llvm.parallel import lower_cold, lower_parallel, uses_no_tile
 from mlc.lowering.loop_to_llvm.prefetch import Prefetcher
@@ -88,6 +89,8 @@ class NativeKernel:
     """Whether the kernel has size arguments."""
     places: dict[SSAValue, int] = field(default_factory=dict)
     """Byte offsets of buffers of static sizes, in scratch or workspace."""
+    matrices: MatrixValues = field(default_factory=MatrixValues)
+    """The values that the matrix unit holds."""
 
 
 class FunctionLowering:
@@ -103,6 +106,10 @@ class FunctionLowering:
         self.rt = rt
         self.thread = thread
         self.values: dict[SSAValue, Value] = {}
+        self.matrices: dict[SSAValue, list[SSAValue]] = {}
+        """The matrix registers of sums that the matrix unit holds."""
+        self.matrix_factors: dict[SSAValue, LoweredAccess] = {}
+        """The places from which the matrix unit loads its factors."""
         self.deferred: set[SSAValue] = set()
         """Values that are computed by the lowering of their store."""
         self.buffers: dict[SSAValue, SSAValue] = {}
@@ -190,24 +197,24 @@ class FunctionLowering:
             self._loop(op, extent)
 
     def _inline(self, op: loop.ForOp, extent: int) -> None:
-        carried = [self.natives(v) for v in op.iter_args]
+        carried = [self.carried(v, arg) for v, arg in zip(op.iter_args, op.carried, strict=True)]
         lower = self.addresses.resolve(op.lower, op.indices)
         for k in range(extent):
             self.addresses.index[op.iv] = lower + k
             for arg, natives in zip(op.carried, carried, strict=True):
-                self.define(arg, natives)
+                self.define_carried(arg, natives)
             self.lower_block(op.body.block)
-            carried = [self.natives(v) for v in op.yield_op.values]
+            carried = [self.carried(v, arg) for v, arg in zip(op.yield_op.values, op.carried, strict=True)]
             self.force()
         for result, natives in zip(op.results, carried, strict=True):
-            self.define(result, natives)
+            self.define_carried(result, natives)
 
     def _loop(self, op: loop.ForOp, extent: int | None) -> None:
-        check_loop(op, self.kernel.lanes, self.kernel.registers)
+        check_loop(op, self.kernel.lanes, self.kernel.registers, self.kernel.matrices.sums)
         b, a = self.b, self.addresses
         lower, upper = (a.resolve(e, op.indices) for e in (op.lower, op.upper))
         first, last = a.value(lower), a.value(upper)
-        natives = [self.natives(v) for v in op.iter_args]
+        natives = [self.carried(v, arg) for v, arg in zip(op.iter_args, op.carried, strict=True)]
         counts = [len(n) for n in natives]
         flat = [n for group in natives for n in group]
         head = b.new_block([i64, *(v.type for v in flat)])
@@ -227,7 +234,7 @@ class FunctionLowering:
         self._define_groups(op.carried, counts, head.args[1:])
         with self.prefetcher.inside(op, extent):
             self.lower_block(op.body.block)
-        out = [n for v in op.yield_op.values for n in self.natives(v)]
+        out = [n for v, arg in zip(op.yield_op.values, op.carried, strict=True) for n in self.carried(v, arg)]
         self.force()
         following = b.add(head.args[0], b.int(1))
         more = b.icmp("slt", following, last)
@@ -241,8 +248,19 @@ class FunctionLowering:
     def _define_groups(self, values: Sequence[SSAValue], counts: Sequence[int], flat: Sequence[SSAValue]) -> None:
         at = 0
         for v, n in zip(values, counts, strict=True):
-            self.define(v, list(flat[at : at + n]))
+            self.define_carried(v, flat[at : at + n])
             at += n
+
+    def carried(self, v: SSAValue, arg: SSAValue) -> list[SSAValue]:
+        """The values of which a loop carries `v` as its argument `arg`: in vectors, or in matrix registers."""
+        return matrices(self, v) if arg in self.kernel.matrices.sums else self.natives(v)
+
+    def define_carried(self, v: SSAValue, values: Sequence[SSAValue]) -> None:
+        """Record what a loop carries, or results in."""
+        if v in self.kernel.matrices.sums:
+            define_matrices(self, v, values)
+        else:
+            self.define(v, list(values))
 
     # --- memory ---
 
@@ -264,6 +282,8 @@ class FunctionLowering:
 
     def lower_load(self, op: loop.LoadOp) -> None:
         """A load; tiles are loaded lazily, so that a micro-kernel needs registers for one row of scalars at a time."""
+        if matrix_load(self, op):
+            return
         if (words := load_words(self, op)) is not None:
             self.values[op.result] = words
             self._pending.append(words)
@@ -357,6 +377,7 @@ def lower_kernel(
     """The machine functions of one kernel, its entry last, for vectors of `lanes` 32-bit lanes."""
     kernel = NativeKernel(func.sym_name.data, lanes, registers or (32 if lanes >= 16 else 16), tuple(instructions))
     kernel.places, (kernel.workspace_bytes, kernel.scratch_bytes) = static_places(func)
+    kernel.matrices = matrix_values(func, instructions)
     kernel.symbolic = any(isinstance(arg.type, IndexType) for arg in func.args)
     op, entry = machine_function(kernel.name, [PTR, PTR], True, 8)
     op.location = func.location

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import prod
 
 from xdsl.dialects.builtin import VectorType, i32
@@ -14,11 +15,17 @@ from mlc.support.errors import warn
 from mlc.targets.cost.thresholds import AMORTISING_STEPS
 
 
-def check_loop(op: loop.ForOp, lanes: int, registers: int) -> None:
-    """Warn where what a loop carries does not fit the registers, or where it accumulates in memory."""
-    carried = sum(_vectors(v.type, lanes) for v in op.carried)
+def check_loop(op: loop.ForOp, lanes: int, registers: int, matrices: Collection[SSAValue] = ()) -> None:
+    """
+    Warn where what a loop carries does not fit the registers, or where it accumulates in memory.
+
+    `matrices` are values that the matrix unit holds, in registers of its own. A rest of a tile that is made for it, and
+    that vectors take, is as large as it is.
+    """
+    carried = sum(_vectors(v.type, lanes) for v in op.carried if v not in matrices)
     operands = [_operands(o, lanes) for o in op.body.block.ops if isinstance(o, loop.LoadOp)] if carried else []
-    if carried and (needed := carried + sum(operands)) > registers:
+    for_matrices = any(isinstance(o, loop.ContractOp) and o.steps is not None for o in op.body.block.ops)
+    if carried and not for_matrices and (needed := carried + sum(operands)) > registers:
         warn(
             op,
             f"over %{op.iv.name_hint or 'i'} keeps {needed} native vectors, more than the {registers} registers of the "
@@ -45,8 +52,10 @@ def _operands(op: loop.LoadOp, lanes: int) -> int:
         return 0
     t = op.result.type
     assert isinstance(t, VectorType)
-    if all(isinstance(use.operation, loop.ContractOp) for use in op.result.uses):  # the last axis is packed in words
-        t, shape = VectorType(i32, t.get_shape()[:-1]), shape[:-1]
+    users = [use.operation for use in op.result.uses]
+    if all(isinstance(user, loop.ContractOp) for user in users):  # the last axis is packed in words
+        summed = 1 if all(user.steps is None for user in users if isinstance(user, loop.ContractOp)) else 2
+        t, shape = VectorType(i32, t.get_shape()[:-summed]), shape[:-summed]
     if prod(t.get_shape()) == prod(shape):
         return 1
     return max(_vectors(t, lanes) // t.get_shape()[0], 1)

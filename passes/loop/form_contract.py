@@ -21,12 +21,15 @@ def widened(v: SSAValue) -> SSAValue | None:
 
 def is_contraction(block: loop.BlockOp, sizes: Sequence[int], wide_axes: Sequence[int], where: Sequence[Index]) -> bool:
     """
-    Whether a block `acc + widen(a) * widen(b)` sums, along the tile's last axis and no other, the factors of a word.
+    Whether a block `acc + widen(a) * widen(b)` sums, along the tile's last axis, the factors of a word.
 
-    No predicate may use the last axis: the accumulator has no lane for it that could be masked.
+    It may sum words along the axis before that one, too, as a matrix unit does. No predicate may use a summed axis: the
+    accumulator has no lane for it that could be masked.
     """
     last = len(sizes) - 1
-    if list(wide_axes) != [last] or last < 1 or any(e.uses(-1 - last) for e in where):
+    if list(wide_axes) not in ([last], [last - 1, last]) or last < len(wide_axes):
+        return False
+    if any(e.uses(-1 - axis) for e in where for axis in wide_axes):
         return False
     sums = [op for op in body_ops(block.body.block) if isinstance(op, loop.FmaOp)]
     if len(sums) != 1:

@@ -268,16 +268,18 @@ class BlockToTiles:
         if x is None or y is None:
             return None
         shape = [max(ns) for ns in zip(loop.shape_of(x.type), loop.shape_of(y.type), strict=True)]
-        x, y, c = self.stretch_last(x), self.stretch_last(y), self.stretch(c, shape[:-1])
+        kept = len(self.sizes) - len(self.wide_axes)
+        x, y, c = self.stretch_summed(x), self.stretch_summed(y), self.stretch(c, shape[:kept])
         new = loop.ContractOp.make(x, y, c, (is_unsigned(a), is_unsigned(b)))
         result = self.value(new)
         drop_cast(a)
         drop_cast(b)
         return result
 
-    def stretch_last(self, v: SSAValue) -> SSAValue:
-        """A tile broadcast along its last axis alone."""
-        return self.stretch(v, (*loop.shape_of(v.type)[:-1], self.sizes[-1]))
+    def stretch_summed(self, v: SSAValue) -> SSAValue:
+        """A tile broadcast along the axes that a contraction sums alone."""
+        kept = len(self.sizes) - len(self.wide_axes)
+        return self.stretch(v, (*loop.shape_of(v.type)[:kept], *self.sizes[kept:]))
 
     def constant(self, op: arith.ConstantOp) -> None:
         """Constants stay scalars."""
@@ -326,8 +328,9 @@ class BlockToTiles:
         return not any(e.uses(-1 - axis) for e in exprs for axis in range(len(self.sizes)))
 
     def _tile_sizes(self, buffer: SSAValue, exprs: Sequence[Index]) -> tuple[int, ...]:
-        """The tile of an access; that of a contraction's accumulator lacks the last axis, which runs over one word."""
-        return self.sizes[:-1] if self.contracts and (buffer, *exprs) in self.stored else self.sizes
+        """The tile of an access; that of a contraction's accumulator lacks the last axes, which are summed."""
+        kept = len(self.sizes) - len(self.wide_axes)
+        return self.sizes[:kept] if self.contracts and (buffer, *exprs) in self.stored else self.sizes
 
     @staticmethod
     def _wider(shape: Sequence[int], v: SSAValue) -> tuple[int, ...] | None:

@@ -72,7 +72,7 @@ class ContractionSchedule(ContractionSizes):
         block = s.block(st.name)
         loops = list(s.loops(block, len(st.extents)))
         s.symbolic |= {loops[k] for k in st.symbolic}
-        reduce, k_inner = self._reduction([loops[k] for k in st.reduce])
+        reduce, k_inner = self._reduction([loops[k] for k in st.reduce])  # k_inner: loops of the register tile
         outer_row = self._outer_row()
         l_outer, l_inner = self._split(loops[r.lanes], st.extents[r.lanes], size.lanes)
         c_outer, c_inner = self._split_axis(loops, r.columns, size.columns)
@@ -94,25 +94,31 @@ class ContractionSchedule(ContractionSizes):
             columns=columns,
             rows=present(row_in, r_outer),
             reduce=reduce,
-            tile=present(r_inner, c_inner, l_inner, k_inner),
+            tile=present(r_inner, c_inner, l_inner, *k_inner),
             spatial_tile=len(present(r_inner, c_inner, l_inner)),
         )
         s.reorder(*nest.grid, *nest.columns, *nest.rows, *nest.reduce, *nest.tile)
         return self._finish(nest, packs=outer_row is None and grid.row_block >= PACKED_ROW_TILES)
 
-    def _reduction(self, reduce: list[Handle]) -> tuple[list[Handle], Handle | None]:
-        """The reduction loops in order, and the one that is part of the register tile, if any."""
-        r, st, size, k_inner = self.roles, self.stage, self.size, None
+    def _reduction(self, reduce: list[Handle]) -> tuple[list[Handle], list[Handle]]:
+        """The reduction loops in order, and those that are part of the register tile, if any."""
+        r, st, size, k_inner = self.roles, self.stage, self.size, list[Handle]()
         if r.dot:
-            k_outer, k_inner = self._split(reduce[-1], st.extents[-1], size.depth * self.width)
-            reduce = [*reduce[:-1], *present(k_outer)]
+            k_outer, k = self._split(reduce[-1], st.extents[-1], size.depth * self.width)
+            reduce, k_inner = [*reduce[:-1], *present(k_outer)], [k]
         elif r.vector.unit > 1:  # a word's factors are summed inside of the tile
-            k_outer, k_inner = self._split(reduce[-1], st.extents[-1], r.vector.unit)
+            k_outer, k_inner = self._words(reduce[-1], st.extents[-1])
             reduce = [*reduce[:-1], *present(k_outer)]
         if self.slides and (window := self._window()) is not None:
             at = window - st.num_spatial
             reduce = [*reduce[:at], *reduce[at + 1 :], reduce[at]]
         return reduce, k_inner
+
+    def _words(self, k: Handle, extent: int) -> tuple[Handle | None, list[Handle]]:
+        """(outer, inner) loops of a reduction; inner are the words that a matrix unit sums, and their factors."""
+        unit = max(self.roles.vector.unit, self.roles.scalar.unit)
+        outer, inner = self._split(k, extent, self.size.words * unit)
+        return outer, [inner] if self.size.words == 1 else list(self.s.split(inner, [None, unit]))
 
     def _finish(self, nest: Nest, packs: bool) -> sched.ScheduleOp:
         """Attach the epilogue, the initialization, packing and padding to the nest; vectorize and parallelize it."""

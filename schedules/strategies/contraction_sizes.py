@@ -14,6 +14,7 @@ from mlc.dialects.index import Div
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.knobs import AUTO, BY_MODEL, SWITCH, blocks, sizes, switched
+from mlc.schedules.strategies.matrix import matrix_tile
 from mlc.schedules.strategies.roles import Roles
 from mlc.support.alignment import LINE_BYTES
 from mlc.support.errors import UserError
@@ -32,6 +33,7 @@ from mlc.targets.cost.thresholds import (
     STREAM_SHARED_ROWS,
 )
 from mlc.targets.cost.tiles import even_split, register_tile, sliding_rows
+from mlc.targets.matrix import MATRIX_PRODUCT_CYCLES, MATRIX_ROWS, MATRIX_SUMS
 from mlc.targets.target import Target
 
 MOST_TILE_ROWS = 32
@@ -50,6 +52,7 @@ class TileSize(NamedTuple):
     lanes: int
     pixels: int = 1  # rows side by side in the lanes
     depth: int = 1  # vectors of the last reduction axis, where that gives the lanes
+    words: int = 1  # of the last reduction axis, that one instruction of a matrix unit sums
 
 
 class ContractionSizes:
@@ -75,6 +78,8 @@ class ContractionSizes:
             return TileSize(1, 1, 1, depth=DOT_LINES)
         if r.dot:
             return TileSize(even_split(rows, DOT_ROWS), 1, even_split(lanes, DOT_COLUMNS))
+        if (matrix := matrix_tile(self.stage, r, self.target, self._packed_vectors())) is not None:
+            return TileSize(*matrix[:3], words=matrix.words)
         scalar_loads = not r.scalar.uses(r.lanes)
         if self.slides:
             step = max(1, *(abs(x.coefficient(r.rows)) for x in r.scalar.exprs)) if r.rows is not None else 1
@@ -146,16 +151,19 @@ class ContractionSizes:
             packed = self._packed_vectors() * self.width  # a tile's lanes are parts of a packed block, or whole ones
             tried = [n for n in sizes(e[r.lanes], lanes, most, self.width) if n % packed == 0 or packed % n == 0]
             lanes = self.s.choose("tile_lanes", tried, lanes)
-        chosen = TileSize(rows, columns, min(lanes, e[r.lanes]), size.pixels, depth)
+        chosen = TileSize(rows, columns, min(lanes, e[r.lanes]), size.pixels, depth, size.words)
         if chosen != size and not r.dot:
             self._expect_registers(chosen)
         return chosen
 
     def _expect_registers(self, size: TileSize) -> None:
         """UserError where a tile that was given keeps more sums than there are registers."""
-        kept, most = size.rows * size.columns * ceil(size.lanes / self.width), self.target.vector_registers
+        rows, most, what = size.rows, self.target.vector_registers, "vectors, the registers of the target"
+        if size.words > 1:
+            rows, most, what = ceil(rows / MATRIX_ROWS), MATRIX_SUMS, "matrices, the registers of the target for sums"
+        kept = rows * size.columns * ceil(size.lanes / self.width)
         if kept > most:
-            raise UserError(f"expected a tile of at most {most} vectors, the registers of the target, but got {kept}")
+            raise UserError(f"expected a tile of at most {most} {what}, but got {kept}")
 
     def _side_by_side(self) -> int:
         """How many rows share a vector where the lanes alone leave the last one half empty: 24 channels, two pixels."""
@@ -257,6 +265,9 @@ class ContractionSizes:
     @property
     def cycles(self) -> float:
         """The kernel's time on one core at its peak."""
+        if self.size.words > 1:
+            products = self.stage.points / self.roles.vector.unit / self.size.words / MATRIX_ROWS / self.width
+            return products * MATRIX_PRODUCT_CYCLES
         return self.stage.points / self.width / self.target.core.fmas_per_cycle / self.roles.vector.unit
 
     def _image_rows(self, outer_row: int) -> tuple[int, float, int]:

@@ -86,6 +86,8 @@ class MatmulSchedule(ContractionSchedule):
     def tile(self) -> TileSize:
         """The register tile of a contraction, with at most as many rows as L1 holds streams of."""
         size, read = super().tile(), self.roles.scalar
+        if size.words > 1:
+            return size
         apart = read.step(self._rows, self.stage.ranges)
         along = 1 if read.unit > 1 else read.step(self.stage.reduce[-1], self.stage.ranges)
         if along != 1 or not apart or size.pixels > 1:
@@ -158,7 +160,8 @@ class MatmulSchedule(ContractionSchedule):
         steps = st.extents[-1] // unit
         tried = [n for n in DEPTH_BLOCKS if n < steps]
         depth = unit * (self.s.choose("depth", (AUTO, *tried), AUTO) or depth_block(steps, self.size.rows, target))
-        if unit > 1 and st.extents[-1] % depth:
+        depth -= depth % (unit * self.size.words)  # whole products of a matrix unit
+        if unit > 1 and (not depth or st.extents[-1] % depth):
             depth = st.extents[-1]  # a predicate must not split the factors of one word
         if self.transposes and depth < st.extents[-1]:
             depth = self.width * ceil(depth / self.width)  # whole squares of the transposition
@@ -198,9 +201,9 @@ class MatmulSchedule(ContractionSchedule):
         depth, k = self._split(loops[-1], st.extents[-1], b.depth)
         parts = s.symbolic_first([*(loops[n] for n in self._batches), *present(row_part, column_part)])
         inner = present(rows, columns) if self._copies else present(columns, rows)
-        k, word = s.split(k, [None, r.scalar.unit]) if r.scalar.unit > 1 else (k, None)
-        tile_loops = present(r_inner, l_inner, word)
-        s.reorder(*parts, *present(row_group, group, depth), *inner, k, *tile_loops)
+        k, words = self._words(k, b.depth) if r.scalar.unit > 1 else (k, [])
+        tile_loops = present(r_inner, l_inner, *words)
+        s.reorder(*parts, *present(row_group, group, depth), *inner, *present(k), *tile_loops)
         grid = s.grid(parts)
         top = grid[-1] if grid else None
         around = present(top, row_group, group)
@@ -210,7 +213,7 @@ class MatmulSchedule(ContractionSchedule):
         attach = self._attach if depth is None else self._attach_behind
         for stage in self.epilogue if inside else ():
             attach(stage, inside[-1])
-        init, _ = s.decompose_reduction(block, depth if depth is not None else k)
+        init, _ = s.decompose_reduction(block, present(depth, k, *tile_loops)[0])
         s.vectorize(*tile_loops)
         self._vectorize_init(init, inside[-1] if inside else None, len(inner) if depth is not None else 0)
         if len(inner) == 2 and not self._copies:

@@ -47,6 +47,11 @@ STRIDED_LANES = 4
 Steps of 3 and 4 not measured apart."""
 LEAST_LANES = 8
 """Lanes below which no copy, packed panel or stream of whole vectors pays: one vector of AVX2."""
+MATRIX_LEAST_ROWS = 4
+"""Rows below which vectors multiply, not a matrix unit: a product takes as long for one row as for 16, and dot products
+of 16 words a cycle take 16 cycles for a row of 16 words. Reckoned, not measured: no machine with AMX was at hand."""
+MATRIX_LEAST_WORDS = 4
+"""Words of a sum below which the same holds. Reckoned, as above."""
 
 # --- loops ----------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 import ctypes
 from math import prod
 
+import matrix_unit
 import numpy as np
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.parser import Parser
@@ -81,7 +82,7 @@ def reread(func: loop.FuncOp) -> loop.FuncOp:
 
 
 def native_kernel(func: loop.FuncOp, bits: int = 512, instructions=()):
-    """Compile a kernel; returns a function on arrays that fills and returns the outputs."""
+    """Compile a kernel; returns a function on arrays that fills and returns the outputs. AMX runs in software."""
     with collected_warnings():
         functions = lower_kernel(func, bits // 32, instructions=instructions)
     module = ModuleOp([])
@@ -89,7 +90,9 @@ def native_kernel(func: loop.FuncOp, bits: int = 512, instructions=()):
         module.body.block.add_op(f)
     module.verify()
     ir = llvm_ir.print_module(module, target="native")
-    library = native.Library.load([native.emit_object(ir)])
+    has_matrices = "x86_amx" in ir
+    ir, imports = (matrix_unit.emulated(ir), matrix_unit.symbols()) if has_matrices else (ir, None)
+    library = native.Library.load([native.emit_object(ir)], imports)
     entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(library.address(func.sym_name.data))
     sizes = [functions[-1].attributes[f"mlc.{k}_bytes"].value.data for k in ("scratch", "workspace")]
     rows = functions[-1].attributes.get("mlc.symbolic_bytes", [])

@@ -267,3 +267,37 @@ def test_the_check_imports_no_compiler():
     code = "import sys, mlc.runtime.cpu as c; c.host_features(); print({'llvmlite', 'xdsl'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@ON_X86
+@pytest.mark.parametrize(("call", "granted"), [(39, False), (24, True)])  # getpid, sched_yield: above 0, and 0
+def test_a_system_may_refuse_the_matrix_unit(call: int, granted: bool):
+    # a CPU that has everything
+    ones = "; ".join(f"movl $$-1, %{register}" for register in ("eax", "ebx", "ecx", "edx"))
+    text = check_text(f"asks{call}", "x86_64", ["amx-bf16", "amx-tile", "avx2"])
+    text = text.replace('"cpuid"', f'"{ones}"').replace('"xgetbv"', '"movl $$-1, %eax; movl $$-1, %edx"')
+    status, message = told(text.replace("i64 158,", f"i64 {call},"), f"asks{call}")
+    assert status == (0 if granted else ENOTSUP)
+    assert message.startswith("#" if granted else "expected a CPU with amx-tile, amx-bf16, which this one lacks;")
+
+
+@pytest.mark.parametrize("granted", [False, True])
+def test_code_for_the_matrix_unit_is_loaded_where_the_system_grants_it(granted: bool, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cpu, "host_features", lambda: frozenset(X86))
+    monkeypatch.setattr(cpu, "may_multiply_matrices", lambda: granted)
+    reason = cpu.missing_features(["amx-bf16", "amx-tile", "avx2"], "x86_64")
+    assert reason is None if granted else "with amx-bf16, amx-tile, which" in str(reason)
+    assert cpu.missing_features(["avx2"], "x86_64") is None
+
+
+@pytest.mark.parametrize(
+    ("target", "instructions"),
+    [
+        ("sapphirerapids", {"tdpbf16ps", "tdpbusd"}),
+        ("sapphirerapids,-amx-bf16", {"tdpbusd"}),
+        ("sapphirerapids,-amx-tile", set()),
+        ("icelake-server,+amx-tile,+amx-int8", {"tdpbusd"}),
+    ],
+)
+def test_a_target_with_a_matrix_unit(target: str, instructions: set[str]):
+    assert {i for i in Target.parse(target).instructions if i.startswith("tdp")} == instructions

@@ -13,6 +13,7 @@ from mlc.targets.target import Target, native_target
 X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 VNNI = ("dpbusd", "pmaddwd", "permi2b")
 BF16 = ("dpbf16ps", "dpbusd", "pmaddwd", "permi2b")
+MATRICES = ("tdpbf16ps", "tdpbusd")
 ALL = ("dpbf16ps", "dpbusd", "dpbusd256", "pmaddwd", "permi2b")
 # name: triple, LLVM's CPU, vector bits, registers, masked memory, fma, KiB of L1, L2 and L3, instructions
 FACTS = {
@@ -24,7 +25,7 @@ FACTS = {
     "skylake": (X86, "skylake", 256, 16, False, True, 32, 256, 8192, ("pmaddwd",)),
     "skylake-avx512": (X86, "skylake-avx512", 512, 32, True, True, 32, 1024, 16384, ("pmaddwd",)),
     "icelake-server": (X86, "icelake-server", 512, 32, True, True, 48, 1280, 32768, VNNI),
-    "sapphirerapids": (X86, "sapphirerapids", 512, 32, True, True, 48, 2048, 65536, ALL),
+    "sapphirerapids": (X86, "sapphirerapids", 512, 32, True, True, 48, 2048, 65536, MATRICES + ALL),
     "znver2": (X86, "znver2", 256, 16, False, True, 32, 512, 16384, ("pmaddwd",)),
     "znver3": (X86, "znver3", 256, 16, False, True, 32, 512, 32768, ("pmaddwd",)),
     "znver4": (X86, "znver4", 512, 32, True, True, 32, 1024, 32768, BF16),
