@@ -11,7 +11,7 @@ PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick test-ci test-tools tutorial-plots pytest check-models filecheck lint types demo bench bench-peers bench-kinds bench-architectures bench-microkernels calibrate bench-quantized bench-compile conformance fuzz mutants bisect-score clean
+.PHONY: help venv test quick test-ci test-tools tutorial-plots pytest check-models filecheck lint types demo bench bench-peers bench-kinds bench-architectures bench-microkernels bench-precisions calibrate bench-quantized bench-compile conformance fuzz mutants bisect-score clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -102,6 +102,9 @@ bench-architectures: $(PEERS)/.installed ## the same for architectures drawn fro
 
 bench-microkernels: venv ## products and 1x1 convolutions as shares of what a micro-kernel reaches on this machine
 	$(BIN)/python benchmarks/microkernels.py --products $(ARGS)
+
+bench-precisions: venv ## layers in f32 and in bf16, by vectors and by the matrix unit where the CPU has one
+	$(BIN)/python benchmarks/precisions.py $(ARGS)
 
 calibrate: venv ## measure this machine in the cost model's terms (ARGS="--output mine.toml")
 	$(BIN)/python benchmarks/calibrate.py $(ARGS)

@@ -54,7 +54,12 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("graph", "graph-merge-regions"),
     CompilerStep("graph", "graph-partition"),
     CompilerStep("graph", "graph-convert-layout{desired=conv2d:NCHW:OIHW}", 3),
-    CompilerStep("graph", "graph-to-mixed-precision{precision=$precision vector-bits=$vector-bits target=$target}", 3),
+    CompilerStep(
+        "graph",
+        "graph-to-mixed-precision{precision=$precision vector-bits=$vector-bits target=$target threads=$threads "
+        "error-growth=$error-growth}",
+        3,
+    ),
     CompilerStep("graph", "graph-narrow-weights{target=$target}", 3),
     CompilerStep("graph", "graph-alter-op-layout{vector-bits=$vector-bits target=$target threads=$threads}", 3),
     CompilerStep("graph", "graph-fast-math", 4),

@@ -13,7 +13,7 @@ weights are narrow, and are widened when they are read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
 from typing import TypeAlias, TypeGuard
@@ -42,6 +42,7 @@ from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fusion.fuse_ops.mlc_rules import ROWS
 from mlc.passes.graph.layout.alter_op_layout.blocks import channel_block
 from mlc.passes.graph.precision.legalize import DOT_PRODUCTS
+from mlc.passes.graph.select_algorithm.shapes import is_slower_narrow
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import attributes, functions, outer_blocks
 from mlc.support.errors import fail
@@ -100,21 +101,26 @@ def follows(op: Operation) -> bool:
 class Narrowing:
     """The narrow versions of the values of one block."""
 
-    def __init__(self, block: Block, element: Attribute, lanes: int = 16) -> None:
-        self.block, self.element, self.lanes = block, element, lanes
+    def __init__(
+        self, block: Block, element: Attribute, lanes: int = 16, stays_wide: Callable[[Conv2dOp], bool] | None = None
+    ) -> None:
+        self.block, self.element, self.lanes, self.stays_wide = block, element, lanes, stays_wide
         self.of: dict[SSAValue, SSAValue] = {}
         self.casts: set[Operation] = set()
 
     def run(self) -> None:
         """Narrow the operands of contractions, then let other readers of these values read the narrow ones."""
         for op in list(self.block.ops):
-            if multiplies_words(op, self.lanes):
+            if multiplies_words(op, self.lanes) and not self._is_faster_wide(op):
                 self.contraction(op, [self.narrow(v) for v in op.operands])
         for op in list(self.block.ops):
             if isinstance(op, MaxPool2dOp | ConcatenateOp) and all(v in self.of for v in op.operands):
                 self.narrow(op.results[0])
         for value, narrow in list(self.of.items()):
             self.reroute(value, narrow)
+
+    def _is_faster_wide(self, op: Contraction) -> bool:
+        return self.stays_wide is not None and isinstance(op, Conv2dOp) and self.stays_wide(op)
 
     def contraction(self, op: Contraction, operands: list[SSAValue]) -> None:
         """`conv2d %x, %w : f32` -> `conv2d (cast %x), (cast %w) {out_dtype = "float32"}`."""
@@ -179,8 +185,10 @@ class ToMixedPrecisionPass(ModulePass):
 
     `precision` is f32 (no change), bf16 (contractions multiply bf16, and their operands are stored as bf16) or f16
     (weights of few uses are stored as f16). bf16 does for a `target` without an instruction for its products what f16
-    does: words that are taken apart take longer than f32. Run it before graph-alter-op-layout. The module's attribute
-    `mlc.relative_error` is the estimated relative error of the results (root mean square).
+    does: words that are taken apart take longer than f32. Convolutions that are faster by Winograd's transforms in f32
+    than as direct sums in bf16 on `target` keep f32; `error-growth` is the transforms' accuracy budget, as in
+    graph-select-algorithm. Run it before graph-alter-op-layout. The module's attribute `mlc.relative_error` is the
+    estimated relative error of the results (root mean square).
     """
 
     name = "graph-to-mixed-precision"
@@ -188,6 +196,8 @@ class ToMixedPrecisionPass(ModulePass):
     precision: str = "f32"
     vector_bits: int = 512
     target: str = ""
+    threads: int = 1
+    error_growth: float = 16.0
 
     @property
     def error_budget(self) -> float:
@@ -199,6 +209,13 @@ class ToMixedPrecisionPass(ModulePass):
         """Whether factors are narrow, and not weights alone: `target` (none: any) has an instruction for them."""
         wanted = DOT_PRODUCTS.get(self.precision)
         return wanted is not None and (not self.target or wanted in Target.parse(self.target).instructions)
+
+    def _stays_wide(self) -> Callable[[Conv2dOp], bool] | None:
+        """Tells of a convolution whether the target computes it faster in f32, by Winograd's transforms."""
+        if not self.target:
+            return None
+        target = Target.parse(self.target)
+        return lambda op: is_slower_narrow(op, target, self.threads, self.error_growth)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
@@ -212,7 +229,7 @@ class ToMixedPrecisionPass(ModulePass):
                 if not self.multiplies:
                     narrow_weights(block, element)
                 else:
-                    Narrowing(block, element, self.vector_bits // 32).run()
+                    Narrowing(block, element, self.vector_bits // 32, self._stays_wide()).run()
         eliminate_dead_code(op)
         depth = max((narrow_depth(b) for function in functions(op) for b in outer_blocks(function)), default=0)
         op.attributes[ERROR] = FloatAttr(ROUNDOFF[self.precision] * sqrt(depth), f64)

@@ -13,8 +13,12 @@ from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
 from mlc.dialects.graph.symbols import symbols_of
 from mlc.dialects.graph.types import sizes_at
+from mlc.dialects.loop import WORD_BITS
+from mlc.passes.graph.layout.alter_op_layout.blocks import channel_block
+from mlc.targets.cost.caches import FLOAT_BYTES
 from mlc.targets.cost.thresholds import PRODUCT_BLOCK_VECTORS, WINOGRAD_GAIN, WINOGRAD_LEAST_CHANNELS
-from mlc.targets.cost.winograd import direct_cycles, problem
+from mlc.targets.cost.winograd import direct_cycles, overlapped, problem
+from mlc.targets.matrix import MATRIX_PRODUCT_CYCLES, MATRIX_ROWS, MATRIX_WORDS, multiplies_matrices
 from mlc.targets.target import Target
 
 
@@ -47,6 +51,48 @@ class Shape:
         return best if best and costs[best] < WINOGRAD_GAIN * self.direct_cycles(target, threads) else 0
 
 
+def is_slower_narrow(op: Conv2dOp, target: Target, threads: int, growth: float) -> bool:
+    """
+    Whether Winograd's product of f32 is faster than the direct sum of factors of 16 bits, for an unblocked op.
+
+    Its weights, 8 times as many bytes, come from memory: those of all layers do not stay in L3.
+    """
+    lanes = target.lanes("f32")
+    shape = _shape_in_blocks(op, lanes)
+    if shape is None:
+        return False
+    m = shape.choose(target, threads, growth)
+    if not m:
+        return False
+    direct = shape.direct_cycles(target, threads)
+    faster = WORD_BITS // 16
+    if multiplies_matrices("bf16", target):
+        faster *= MATRIX_WORDS * MATRIX_ROWS / MATRIX_PRODUCT_CYCLES / target.core.fmas_per_cycle
+    weights = FLOAT_BYTES * (m + 2) ** 2 * prod(shape.inputs) * prod(shape.outputs)
+    streamed = overlapped(shape.winograd_cycles(m, target, threads), weights / target.core.memory_bytes_per_cycle)
+    return streamed < WINOGRAD_GAIN * direct / faster
+
+
+def _shape_in_blocks(op: Conv2dOp, lanes: int) -> Shape | None:
+    """The sizes of a 3 x 3 convolution of stride 1 in plain layout, in the blocks of channels that it would have."""
+    weight = shape_of(op.operands[1].type)
+    if op.data_layout != "NCHW" or op.kernel_layout != "OIHW" or not _has_algorithms(op) or weight[2:] != (3, 3):
+        return None
+    (batch, outputs, height, width), (_, inputs, _, _) = (
+        usual_shape(op, type) for type in (op.type, op.operands[0].type)
+    )
+    (x, y) = (channel_block(channels, lanes) for channels in (inputs, outputs))
+    if min(x, y) < WINOGRAD_LEAST_CHANNELS or inputs % x or outputs % y:
+        return None
+    return Shape(batch, (height, width), (inputs // x, x), (outputs // y, y))
+
+
+def _has_algorithms(op: Conv2dOp) -> bool:
+    """Whether an op's parameters allow Winograd's transforms."""
+    steps = tuple(op.strides) == (1, 1) == tuple(op.dilation)
+    return steps and op.groups == 1 and not op.channels and not op.out_dtype and not op.pad_value
+
+
 def product_block(outputs: tuple[int, int], lanes: int) -> int:
     """The block of output channels that fills vectors best: 24 channels in blocks of 8 are multiplied as 24."""
     channels, block = prod(outputs), outputs[1]
@@ -57,9 +103,7 @@ def product_block(outputs: tuple[int, int], lanes: int) -> int:
 def shape_if_eligible(op: Conv2dOp) -> Shape | None:
     """The sizes of a blocked 3 x 3 convolution of stride 1, whatever its weight is; None of any other."""
     data, kernel = layout(op.data_layout), layout(op.kernel_layout)
-    if op.groups != 1 or tuple(op.strides) != (1, 1) or tuple(op.dilation) != (1, 1) or op.channels or op.out_dtype:
-        return None
-    if str(op.type.element_type) != "f32" or op.pad_value:
+    if not _has_algorithms(op) or str(op.type.element_type) != "f32":
         return None
     _, weight = op.logical_sizes()
     if (weight["H"], weight["W"]) != (3, 3) or op.data_layout != f"NCHW{data.factors['C']}c":
