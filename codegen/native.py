@@ -70,9 +70,14 @@ def assemble(ir_text: str, target: Target | str = "native", speed_level: int = 0
 
 @cache
 def _jit() -> llvm.LLJIT:
-    """Return the one JIT linker of this process."""
+    """
+    Return the one JIT linker of this process.
+
+    It is LLVM's JITLink, which allocates the sections of an object together. RuntimeDyld, the default, allocates each
+    alone: where the free addresses of a process are far apart it ends the process, as code reaches 2 GB.
+    """
     _initialize()
-    return llvm.create_lljit_compiler(target_machine(Target.parse("native")))
+    return llvm.create_lljit_compiler(target_machine(Target.parse("native")), use_jit_link=True)
 
 
 class Library:
