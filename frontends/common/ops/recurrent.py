@@ -24,6 +24,8 @@ from mlc.frontends.common.values import Value, dtype_like
 Activation: TypeAlias = "Callable[[Value], Value]"
 CellStep: TypeAlias = "Callable[[RecurrentCell, Value, list[Value]], list[Value]]"
 """(the cell, the input's share of the gates, the states) -> the new states, the first of which is the output."""
+RowProduct: TypeAlias = "Callable[[Value, int, int], Value]"
+"""(rows of inputs, first, last) -> their products with the weights' rows first..last."""
 ActivationFunction: TypeAlias = "Callable[[SourceNode, Value, Mapping[str, float]], Value]"
 ActivationKind: TypeAlias = "tuple[type[GraphOp] | ActivationFunction, dict[str, float]]"
 """An op, or a function of (node, value, attributes), and its attributes with their defaults."""
@@ -91,13 +93,15 @@ class RecurrentKind:
 
 @dataclass(frozen=True)
 class RecurrentLayer:
-    """A layer in all its directions; weights are laid out as ONNX has them."""
+    """A layer in all its directions; the rows of weights and biases are laid out as ONNX has them."""
 
     kind: RecurrentKind
-    weights: Value
-    """directions x (gates * hidden) x inputs."""
-    recurrent: Value
-    """directions x (gates * hidden) x hidden."""
+    hidden: int
+    """The size of a state."""
+    weights: Callable[[int], RowProduct]
+    """Of a direction, products of inputs; the weights have gates * hidden rows."""
+    recurrent: Callable[[int], RowProduct]
+    """Of a direction, products of states; the weights have gates * hidden rows."""
     bias: Value | None
     """directions x (2 * gates * hidden): of the input's share, then of the state's."""
     lengths: Value | None
@@ -122,18 +126,22 @@ class RecurrentCell:
 
     node: SourceNode
     layer: RecurrentLayer
-    hidden: int
-    recurrent: Value
-    """The recurrent weights of each gate, gates * hidden rows."""
+    recurrent: RowProduct
+    """Products of states with the recurrent weights, gates * hidden rows."""
     bias: Value | None
     """The bias of the state's product."""
     peephole: Value | None
     activations: Sequence[Activation]
 
+    @property
+    def hidden(self) -> int:
+        """The size of a state."""
+        return self.layer.hidden
+
     def product(self, state: Value, first: int, last: int) -> Value:
         """The state times the recurrent weights of gates first..last, with their bias."""
         rows = first * self.hidden, last * self.hidden
-        y = self.node.emit(g.DenseOp, state, slice_axis(self.node, self.recurrent, 0, *rows))
+        y = self.recurrent(state, *rows)
         return y if self.bias is None else add(self.node, y, slice_axis(self.node, self.bias, 0, *rows))
 
     def gate(self, gates: Value, index: int) -> Value:
@@ -189,6 +197,16 @@ RECURRENT_KINDS = {
 """The layers by ONNX's names."""
 
 
+def float_products(node: SourceNode, weights: Value) -> Callable[[int], RowProduct]:
+    """Of each direction, products with weights of directions x rows x columns."""
+
+    def of_direction(direction: int) -> RowProduct:
+        rows = index_axis(node, weights, 0, direction)
+        return lambda x, first, last: node.emit(g.DenseOp, x, slice_axis(node, rows, 0, first, last))
+
+    return of_direction
+
+
 def recurrent(node: SourceNode, x: Value, layer: RecurrentLayer) -> list[Value]:
     """
     The outputs of all steps, then the last of each state.
@@ -210,7 +228,7 @@ def _direction(node: SourceNode, layer: RecurrentLayer, x: Value, direction: int
     length, batch, size = x.shape
     cell, bias = _cell(node, layer, direction)
     rows = reshape(node, x, (length * batch, size))
-    flat = node.emit(g.DenseOp, rows, index_axis(node, layer.weights, 0, direction))
+    flat = layer.weights(direction)(rows, 0, layer.kind.gates * layer.hidden)
     shares = flat if bias is None else add(node, flat, bias)
     shares = reshape(node, shares, (length, batch, layer.kind.gates * cell.hidden))
     states = [_initial(node, layer, s, direction, (batch, cell.hidden), x) for s in range(layer.kind.states)]
@@ -263,14 +281,14 @@ def _scanned(
 
 def _cell(node: SourceNode, layer: RecurrentLayer, direction: int) -> tuple[RecurrentCell, Value | None]:
     """The cell of a direction, and the bias that is added to the input's share."""
-    recurrent = index_axis(node, layer.recurrent, 0, direction)
-    hidden, gates = recurrent.shape[1], layer.kind.gates
+    hidden, gates = layer.hidden, layer.kind.gates
     own = inner = None
     if layer.bias is not None:
         bias = index_axis(node, layer.bias, 0, direction)
         own, inner = (slice_axis(node, bias, 0, k * gates * hidden, (k + 1) * gates * hidden) for k in (0, 1))
     peephole = None if layer.peepholes is None else index_axis(node, layer.peepholes, 0, direction)
-    return RecurrentCell(node, layer, hidden, recurrent, inner, peephole, layer.activations[direction]), own
+    products = layer.recurrent(direction)
+    return RecurrentCell(node, layer, products, inner, peephole, layer.activations[direction]), own
 
 
 def _initial(

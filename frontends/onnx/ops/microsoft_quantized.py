@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,15 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.types import axis_of
 from mlc.frontends.common.elementwise import add, binary, cast, multiply, reduce, select, subtract
-from mlc.frontends.common.movement import concat, pad_axis, reshape, slice_axis, transpose
+from mlc.frontends.common.movement import concat, index_axis, pad_axis, reshape, slice_axis, transpose
 from mlc.frontends.common.ops.pooling import out_size, pool, whole_windows
+from mlc.frontends.common.ops.recurrent import RowProduct
 from mlc.frontends.common.values import Value, dtype_like
 from mlc.frontends.onnx.files import unpack
 from mlc.frontends.onnx.node import Converter, Node
 from mlc.frontends.onnx.ops.microsoft_attention import optional
 from mlc.frontends.onnx.ops.quantized import by_blocks, dequantized, product, quantized
+from mlc.frontends.onnx.ops.recurrent import recurrent_layer
 from mlc.frontends.onnx.table import convert_as
 from mlc.frontends.onnx.windows import window
 
@@ -145,9 +148,8 @@ def _matmul_integer_to_float(node: Node) -> Value:
     return add(node, y, node.input(6)) if node.has(6) else y
 
 
-def _dynamic_quantize_matmul(node: Node) -> Value:
-    """A is quantised to uint8 by its own range, as DynamicQuantizeLinear does."""
-    x = node.input(0)
+def _by_own_range(node: Node, x: Value) -> tuple[Value, Value, Value]:
+    """x as uint8 by its own range, as DynamicQuantizeLinear has it; with its scale and its zero point."""
     every = range(len(x.shape))
     zero = node.array(0.0, like=x)
     low = node.emit(g.MinimumOp, reduce(node, g.MinOp, x, every), zero)
@@ -156,30 +158,41 @@ def _dynamic_quantize_matmul(node: Node) -> Value:
     scale = select(node, binary(node, g.EqualOp, scale, 0.0), 1.0, scale)
     offset = node.emit(g.RoundOp, node.emit(g.DivideOp, node.emit(g.NegOp, low), scale))
     offset = cast(node, node.emit(g.ClipOp, offset, min=0.0, max=255.0), np.uint8)
-    narrow = quantized(node, x, scale, offset, np.dtype(np.uint8))
-    exact = _integer_matmul(node, narrow, node.input(1), (offset, optional(node, 3)))
-    y = multiply(node, exact, multiply(node, scale, node.input(2)))
+    return quantized(node, x, scale, offset, np.dtype(np.uint8)), scale, offset
+
+
+def _dynamic_product(node: Node, x: Value, numbers: Value, scale: Value, zero: Value | None) -> Value:
+    """x, quantised by its own range, times a matrix of integers with one scale, or one for each column."""
+    narrow, own, offset = _by_own_range(node, x)
+    exact = _integer_matmul(node, narrow, numbers, (offset, zero))
+    return multiply(node, exact, multiply(node, own, scale))
+
+
+def _dynamic_quantize_matmul(node: Node) -> Value:
+    """A is quantised to uint8 by its own range, as DynamicQuantizeLinear does."""
+    y = _dynamic_product(node, node.input(0), node.input(1), node.input(2), optional(node, 3))
     return add(node, y, node.input(4)) if node.has(4) else y
 
 
 def _dynamic_lstm(node: Node) -> list[Value]:
-    """An LSTM with quantised weights; activations stay in floats (onnxruntime quantises them as well)."""
+    """An LSTM of weights in bytes; its inputs, and the states of each step, are quantised by their own range."""
 
-    def weight(index: int, scale: int) -> Value:
-        w = node.input(index)
-        wide, shape = cast(node, w, np.float32), (w.shape[0], 1, -1)
-        if node.has(scale + 1):
-            zero = node.input(scale + 1)
-            wide = subtract(node, wide, cast(node, _each_direction(node, zero, shape), np.float32))
-        return transpose(node, multiply(node, wide, _each_direction(node, node.input(scale), shape)), (0, 2, 1))
+    def products(weights: Value, scale: Value, zero: Value | None) -> Callable[[int], RowProduct]:
+        def product(direction: int, x: Value, first: int, last: int) -> Value:
+            """Emits all that it needs: constants that are computed inside a scan are known to be constants there."""
+            numbers, *scaling = (
+                None if v is None else index_axis(node, v, 0, direction) for v in (weights, scale, zero)
+            )
+            rows = [v if v is None or not v.shape else slice_axis(node, v, 0, first, last) for v in scaling]
+            assert numbers is not None
+            assert rows[0] is not None
+            return _dynamic_product(node, x, slice_axis(node, numbers, 1, first, last), rows[0], rows[1])
 
-    rest = [optional(node, k) for k in range(3, 8)]
-    return convert_as(node, "LSTM", node.input(0), weight(1, 8), weight(2, 10), *rest)
+        return lambda direction: partial(product, direction)
 
-
-def _each_direction(node: Node, scale: Value, shape: tuple[int, int, int]) -> Value:
-    """Scales per direction, or per direction and column, reshaped to broadcast."""
-    return reshape(node, scale, (shape[0], 1, math.prod(scale.shape) // shape[0]))
+    own, states = (products(node.input(k), node.input(at), optional(node, at + 1)) for k, at in ((1, 8), (2, 10)))
+    directions, hidden, _ = node.input(2).shape
+    return recurrent_layer(node, "LSTM", directions, hidden, (own, states))
 
 
 # --- weights of 2, 4 or 8 bits ---------------------------------------------------------------------------------------

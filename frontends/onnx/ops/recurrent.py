@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from mlc.frontends.common.ops.recurrent import (
     ACTIVATIONS,
     RECURRENT_KINDS,
     Activation,
     RecurrentKind,
     RecurrentLayer,
+    RowProduct,
     activation,
+    float_products,
     recurrent,
 )
 from mlc.frontends.common.values import Value
@@ -21,19 +26,31 @@ DIRECTIONS = {"forward": [False], "reverse": [True], "bidirectional": [False, Tr
 
 
 def _recurrent(node: Node) -> list[Value]:
-    kind = RECURRENT_KINDS[node.kind]
-    directions = node.input(1).shape[0]
+    weights, states = node.input(1), node.input(2)
+    products = float_products(node, weights), float_products(node, states)
+    return recurrent_layer(node, node.kind, weights.shape[0], states.shape[2], products)
+
+
+Products: TypeAlias = Callable[[int], RowProduct]
+"""The products with the weights of each direction."""
+
+
+def recurrent_layer(
+    node: Node, name: str, directions: int, hidden: int, products: tuple[Products, Products]
+) -> list[Value]:
+    """A layer of ONNX's inputs and attributes, by the products of its inputs and those of its states."""
+    kind = RECURRENT_KINDS[name]
     backward = DIRECTIONS.get(node.attr("direction", "forward"), [])
     if len(backward) != directions:
         raise node.fail(f"expected weights for the direction {node.attr('direction', 'forward')}, but got {directions}")
     layer = RecurrentLayer(
         kind,
-        node.input(1),
-        node.input(2),
+        hidden,
+        *products,
         _optional(node, BIAS),
         _optional(node, LENGTHS),
         [_optional(node, FIRST_STATE + s) for s in range(kind.states)],
-        _optional(node, PEEPHOLES) if node.kind == "LSTM" else None,
+        _optional(node, PEEPHOLES) if name == "LSTM" else None,
         backward,
         [_activations(node, kind, d) for d in range(directions)],
         bool(node.attr("linear_before_reset", 0)),

@@ -12,6 +12,7 @@ from mlc.frontends.common.ops.recurrent import (
     RecurrentKind,
     RecurrentLayer,
     activation,
+    float_products,
     recurrent,
 )
 from mlc.frontends.common.values import Value
@@ -72,8 +73,9 @@ def _layer(
     activations = [activation(call, ACTIVATIONS[name], ACTIVATIONS[name][1]) for name in own.activations]
     return RecurrentLayer(
         own.kind,
-        w,
-        r,
+        r.shape[2],
+        float_products(call, w),
+        float_products(call, r),
         bias,
         None,
         states,

@@ -8,7 +8,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from onnx_graphs import theirs
 
 import mlc
 from mlc.driver.models.compilation import Compilation
@@ -140,30 +139,29 @@ def test_scales_along_the_reduction_stay_in_the_weight() -> None:
 
 def test_a_recurrent_layer_reads_bytes_in_each_step() -> None:
     hidden, steps = 64, 6
-    w, r = (RNG.integers(-100, 100, (1, hidden, 4 * hidden)).astype(np.int8) for _ in range(2))
-    scale, zero = np.array([0.004], np.float32), np.array([3], np.int8)
+    numbers = {name: RNG.integers(-100, 100, (1, 4 * hidden, hidden)).astype(np.int8) for name in "wr"}
+    scale, zero = np.float32(0.004), np.int8(3)
     x = RNG.standard_normal((steps, 1, hidden)).astype(np.float32)
-    constants = {"w": w, "r": r, "s": scale, "z": zero}
-    model, feeds = theirs(
-        "DynamicQuantizeLSTM", {"x": x}, constants, "x w r _ _ _ _ _ s z s z", "y", hidden_size=hidden
-    )
+    nodes = [helper.make_node("DequantizeLinear", [name, "s", "z"], [f"{name}f"]) for name in numbers]
+    model = _recurrent(nodes, numbers | {"s": scale, "z": zero}, ["wf", "rf"], x.shape)
     assert _graph(model).count(f" : tensor<8x{hidden}x32xi8>") == 2
-    wide = {
-        name: np.ascontiguousarray((a.astype(np.float32) - 3).transpose(0, 2, 1)) * scale
-        for name, a in (("w", w), ("r", r))
-    }
-    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=hidden)
-    plain = onnx.helper.make_model(
-        helper.make_graph(
-            [node], "g",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-            [numpy_helper.from_array(a, n) for n, a in wide.items()],
-        ),
-        opset_imports=[helper.make_opsetid("", 21)], ir_version=10,
-    )  # fmt: skip
-    found, wanted = (mlc.compile(m, threads=1, cache=False)(feeds)["y"] for m in (model, plain))
+    plain = _recurrent([], {n: (a.astype(np.float32) - 3) * scale for n, a in numbers.items()}, ["w", "r"], x.shape)
+    found, wanted = (mlc.compile(m, threads=1, cache=False)({"x": x})["y"] for m in (model, plain))
     assert np.abs(found - wanted).max() <= 1e-6
+
+
+def _recurrent(
+    nodes: list[onnx.NodeProto], constants: dict[str, Any], weights: list[str], shape: tuple[int, ...]
+) -> onnx.ModelProto:
+    """An LSTM behind the nodes that compute its weights."""
+    lstm = helper.make_node("LSTM", ["x", *weights], ["y"], hidden_size=shape[-1])
+    graph = helper.make_graph(
+        [*nodes, lstm], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(np.asarray(a), name) for name, a in constants.items()],
+    )  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
 @pytest.mark.parametrize(("target", "words"), [("x86-64-v4,+avx512bf16", True), ("x86-64-v4", False)])
