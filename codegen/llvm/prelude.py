@@ -7,7 +7,7 @@ against float64, over all of float32's range (tests/unit/codegen/llvm/test_prelu
     function   max error       method
     exp        1 ulp           exp(r) of degree 6 on |r| <= ln 2 / 2, times 2^n in two steps (denormals, inf)
     log        1 ulp           Cephes logf.c on [sqrt 1/2, sqrt 2); denormals scaled first
-    tanh       1.5 ulp         Cephes tanhf.c below 0.625, 1 - 2 / (exp(2x) + 1) above
+    tanh       2.5 ulp         e / (e + 2) for e = exp(2|x|) - 1, of degree 6 as exp
     sigmoid    2.5 ulp         e = exp(-|x|); 1 / (1 + e) or e / (1 + e)
     erf        1.2 ulp         N. Juffa's two polynomials (stackoverflow.com/questions/35148198), split at 0.9277
     sin, cos   1e-7 absolute   Cephes sinf.c, with a reduction by pi/2 in float64, for |x| <= 1e8
@@ -253,6 +253,8 @@ def _nearest(b: FunctionText, t: str, scale: float, magic: float) -> tuple[str, 
 MAGIC_F32 = 12582912.0  # 1.5 * 2^23
 MAGIC_F64 = 6755399441055744.0  # 1.5 * 2^52
 MAGIC_F32_BITS = 0x4B400000
+EXP = (1.381454058e-3, 8.368745446e-3, 4.166838899e-2, 1.666652113e-1, 4.999999404e-1)
+"""q such that 1 + r + r^2 q(r) is exp(r) with the least relative error, 3.1e-9, on |r| <= ln 2 / 2."""
 
 
 def _exp(b: FunctionText, x: str) -> str:
@@ -260,12 +262,10 @@ def _exp(b: FunctionText, x: str) -> str:
     n, biased = _nearest(b, x, 1.44269504088896341, MAGIC_F32)
     # ln 2 in two parts; the first has so few bits that its product with n is exact.
     r = b.fma(n, 2.12194440e-4, b.fma(n, -0.693359375, x))
-    # 1 + r + r^2 q(r) of least relative error, 3.1e-9, on |r| <= ln 2 / 2.
-    q = (1.381454058e-3, 8.368745446e-3, 4.166838899e-2, 1.666652113e-1, 4.999999404e-1)
     if b.target is not None and b.target.fma:
-        y = b.poly(r, (*q, 1.0, 1.0))
+        y = b.poly(r, (*EXP, 1.0, 1.0))
     else:  # where products are rounded, few of them may be near 1
-        y = b.op("fadd", b.fma(b.poly(r, q), b.op("fmul", r, r), r), 1.0)
+        y = b.op("fadd", b.fma(b.poly(r, EXP), b.op("fmul", r, r), r), 1.0)
     if b.has_scalef:
         return b.scalef(y, n)
     integer = b.op("sub", b.convert("bitcast", biased, "i32"), MAGIC_F32_BITS)
@@ -306,15 +306,19 @@ def _log(b: FunctionText, x: str) -> str:
 
 
 def _tanh(b: FunctionText, x: str) -> str:
-    z = b.op("fmul", x, x)
-    small = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
-    near = b.fma(b.op("fmul", b.poly(z, small), z), x, x)
     size = b.intrinsic("llvm.fabs", x)
-    e = b.call("exp", b.op("fadd", size, size))
-    far = b.op("fsub", 1.0, b.op("fdiv", 2.0, b.op("fadd", e, 1.0)))
-    far = b.intrinsic("llvm.copysign", far, x)
-    # "less or equal" is false for NaN, which the far branch hands on.
-    return b.select(b.compare("ole", size, 0.625), near, far)
+    size = b.select(b.compare("ogt", size, 9.1), 9.1, size)  # a NaN fails the comparison, and stays
+    n, biased = _nearest(b, size, 2 * 1.44269504088896341, MAGIC_F32)
+    if b.target is not None and b.target.fma:
+        r = b.fma(n, -0.34657359, size)  # ln 2 / 2
+    else:  # in two parts, so that the first product is exact
+        r = b.fma(n, 1.06097220e-4, b.fma(n, -0.3466796875, size))
+    # exp(2r) - 1 by the coefficients of exp, times the powers of two that the argument's factor gives.
+    q = b.poly(r, [q * 2.0**k for q, k in zip(EXP, range(6, 1, -1), strict=True)])
+    p = b.fma(b.op("fmul", r, r), q, b.op("fadd", r, r))
+    power = b.convert("bitcast", b.op("add", b.op("shl", b.convert("bitcast", biased, "i32"), 23), 127 << 23), "f32")
+    e = b.fma(power, p, b.op("fsub", power, 1.0))  # exp(2 |x|) - 1
+    return b.intrinsic("llvm.copysign", b.op("fdiv", e, b.op("fadd", e, 2.0)), x)
 
 
 def _sigmoid(b: FunctionText, x: str) -> str:
