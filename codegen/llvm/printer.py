@@ -68,6 +68,8 @@ class LLVMPrinter:
         """The attributes that every function of the module has."""
         words = ["nounwind"]
         if self.target:
+            if self.target.vector_bits > 128:  # spilled vectors would cross cache lines
+                words.append(f"alignstack={self.target.vector_bits // 8}")
             words.append(f'"target-cpu"="{self.target.cpu}"')
             if self.target.features:
                 words.append(f'"target-features"="{self.target.features}"')

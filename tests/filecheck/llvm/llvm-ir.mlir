@@ -39,8 +39,8 @@ llvm.func internal @vectors(%p : !llvm.ptr, %s : f32, %v : vector<16xf32>, %b : 
   %c = llvm_ext.intrinsic "llvm.maxnum"(%a, %v) {fastmathFlags = #llvm.fastmath<nsz>} : (vector<16xf32>, vector<16xf32>) -> vector<16xf32>
   // CHECK-NEXT: call float @llvm.vector.reduce.fmax.v16f32(<16 x float>
   %d = llvm_ext.intrinsic "llvm.vector.reduce.fmax"(%c) : (vector<16xf32>) -> f32
-  // CHECK-NEXT: call <16 x float> @mlc.tanh.v16f32(<16 x float>
-  %e = llvm_ext.math "tanh"(%c) : vector<16xf32>
+  // CHECK-NEXT: call <16 x float> @mlc.sigmoid.v16f32(<16 x float>
+  %e = llvm_ext.math "sigmoid"(%c) : vector<16xf32>
   // CHECK-NEXT: fadd <16 x float> {{.*}}, splat (float 0x3FF0000000000000)
   %one = llvm.mlir.constant(dense<1.0> : vector<16xf32>) : vector<16xf32>
   %f = llvm.fadd %e, %one : vector<16xf32>
@@ -65,7 +65,7 @@ llvm.func @other(i32) -> i32
 
 // The prelude comes once, with what it calls; intrinsics are declared.
 // CHECK: define internal <16 x float> @mlc.exp.v16f32
-// CHECK: define internal <16 x float> @mlc.tanh.v16f32
+// CHECK: define internal <16 x float> @mlc.sigmoid.v16f32
 // CHECK-DAG: declare i32 @other(i32)
 // CHECK-DAG: declare <16 x float> @llvm.maxnum.v16f32(<16 x float>, <16 x float>)
 // CHECK: attributes #0 = { nounwind

@@ -1,12 +1,17 @@
 """
-Transposed convolutions in blocked layouts: a convolution of stride 1 for all sub-pixels at once.
+Transposed convolutions in blocked layouts: convolutions of stride 1 for the sub-pixels.
 
 With stride s, rows o = s * q + r - top of the result are a convolution of the picture by the taps r, r + s, .. of the
-kernel. The kernels of all (r, c) are concatenated to one convolution with s * s times the channels. Its result is
-shuffled: channel (r, c, o) at (q, p) goes to channel o at (s * q + r, s * p + c). No inserted zeros are multiplied.
+kernel. Where all (r, c) have as many taps, their kernels are concatenated to one convolution with s * s times the
+channels; where that would multiply many zeros (3x3 with stride 2: 16 taps for 9), each has a convolution of its own,
+and their results are concatenated. The channels are shuffled: (r, c, o) at (q, p) goes to o at (s * q + r, s * p + c).
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
 
 from xdsl.ir import SSAValue
 
@@ -14,6 +19,7 @@ from mlc.dialects.graph import (
     AddOp,
     BiasAddOp,
     BroadcastToOp,
+    ConcatenateOp,
     Conv2dOp,
     Conv2dTransposeOp,
     FlipOp,
@@ -28,6 +34,11 @@ from mlc.dialects.graph.types import Dim, axis_of, shape_of, static_shape
 from mlc.passes.graph.layout.alter_op_layout.blocks import channel_block, data_name, kernel_name, padded, static_size
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.constants import is_constant
+
+MOST_ZERO_TAPS = 1.3
+"""Taps of one convolution for all sub-pixels over those of the kernel, from which on each has its own convolution."""
+WINOGRAD = [3, 3]
+"""The window of a convolution that Winograd's transforms may compute with fewer products, zero taps or not."""
 
 
 class Subpixel:
@@ -47,6 +58,10 @@ class Subpixel:
         self.inner = channel_block(self.inputs, block)
         self.count = [-(-k // s) for k, s in zip(self.taps, self.strides, strict=True)]
         self.first = [op.padding[axis] // op.strides[axis] for axis in (0, 1)]
+        least = [k // s for k, s in zip(self.taps, self.strides, strict=True)]
+        wasteful = phases * prod(self.count) >= MOST_ZERO_TAPS * prod(self.taps) and self.count != WINOGRAD
+        self.apart = not self.few and wasteful and all(f < c for f, c in zip(self.first, least, strict=True))
+        """Whether each sub-pixel has a convolution of its own."""
 
     @property
     def fits(self) -> bool:
@@ -57,13 +72,22 @@ class Subpixel:
         known = all(isinstance(self._last(axis) + 1 - self.picture[axis], int) for axis in (0, 1))
         return even and known and all(f < c for f, c in zip(self.first, self.count, strict=True))
 
-    def kernel(self) -> SSAValue:
+    def convolved(self, bias: SSAValue | None) -> SSAValue:
+        """The sub-pixels as channels, for the rows and columns of windows that the result needs."""
+        if not self.apart:
+            y = self._convolution(self._kernel(), self.count)
+            return y if bias is None else self._biased(y, bias, self.strides[0] * self.strides[1])
+        parts: list[SSAValue] = []
+        for phase in product(*map(range, self.strides)):
+            count = [-(-(k - at) // s) for k, at, s in zip(self.taps, phase, self.strides, strict=True)]
+            y = self._convolution(self._kernel_of(phase, count), count)
+            parts.append(y if bias is None else self._biased(y, bias, 1))
+        return self.v.make(ConcatenateOp, *parts, axis=1)
+
+    def _kernel(self) -> SSAValue:
         """`IOHW -> (r, c, o) I H' W'`: the taps of each sub-pixel, last first."""
         make, (kh, kw), (sh, sw), (th, tw) = self.v.make, self.taps, self.strides, self.count
-        w = self.op.operands[1]
-        width = (0, 0, 0, self.room - self.outputs, 0, th * sh - kh, 0, tw * sw - kw)
-        if any(width):
-            w = make(PadOp, w, pad_width=width)
+        w = self._widened(th * sh - kh, tw * sw - kw)
         w = make(ReshapeOp, w, shape=(self.inputs, self.room, th, sh, tw, sw))
         if th > 1 or tw > 1:
             w = make(FlipOp, w, axes=(2, 4))
@@ -71,14 +95,28 @@ class Subpixel:
         w = make(ReshapeOp, w, shape=(sh * sw * self.room, self.inputs, th, tw))
         return make(LayoutTransformOp, w, src="OIHW", dst=kernel_name(self.inner, self.block))
 
-    def convolved(self) -> SSAValue:
-        """The convolution for the rows and columns of windows that the result needs."""
-        padding = [c - 1 - f for c, f in zip(self.count, self.first, strict=True)]
+    def _kernel_of(self, phase: Sequence[int], count: Sequence[int]) -> SSAValue:
+        """`IOHW -> O I H' W'`: the taps of one sub-pixel, last first."""
+        make = self.v.make
+        w = make(SliceOp, self._widened(0, 0), begin=(0, 0, *phase), end=(END,) * 4, strides=(1, 1, *self.strides))
+        if max(count) > 1:
+            w = make(FlipOp, w, axes=(2, 3))
+        w = make(TransposeOp, w, axes=(1, 0, 2, 3))
+        return make(LayoutTransformOp, w, src="OIHW", dst=kernel_name(self.inner, self.block))
+
+    def _widened(self, rows: int, columns: int) -> SSAValue:
+        """The kernel with zeros for the channels that fill the last block, and for so many more rows and columns."""
+        width = (0, 0, 0, self.room - self.outputs, 0, rows, 0, columns)
+        w = self.op.operands[1]
+        return self.v.make(PadOp, w, pad_width=width) if any(width) else w
+
+    def _convolution(self, kernel: SSAValue, count: Sequence[int]) -> SSAValue:
+        padding = [c - 1 - f for c, f in zip(count, self.first, strict=True)]
         padding += [max(0, self._last(axis) + 1 - self.picture[axis]) for axis in (0, 1)]
         return self.v.make(
             Conv2dOp,
             self.v.get(self.op.operands[0], data_name(self.inner)),
-            self.kernel(),
+            kernel,
             location=self.op.location,
             padding=tuple(padding),
             data_layout=data_name(self.inner),
@@ -89,13 +127,13 @@ class Subpixel:
         """The last row (column) of windows that the result needs."""
         return (self.op.padding[axis] + shape_of(self.op.type)[2 + axis] - 1) // self.strides[axis]
 
-    def biased(self, y: SSAValue, bias: SSAValue) -> SSAValue:
-        """A bias per result channel, on the sub-pixels."""
-        make, (sh, sw) = self.v.make, self.strides
+    def _biased(self, y: SSAValue, bias: SSAValue, phases: int) -> SSAValue:
+        """A bias per result channel, on so many sub-pixels."""
+        make = self.v.make
         if self.room != self.outputs:
             bias = make(PadOp, bias, pad_width=(0, self.room - self.outputs))
-        bias = make(BroadcastToOp, bias, shape=(sh * sw, self.room))
-        blocks = (1, sh * sw * self.room // self.block, 1, 1)
+        bias = make(BroadcastToOp, bias, shape=(phases, self.room))
+        blocks = (1, phases * self.room // self.block, 1, 1)
         return make(AddOp, y, make(ReshapeOp, bias, shape=(*blocks, self.block) if self.block > 1 else blocks))
 
     def shuffled(self, y: SSAValue) -> tuple[str, SSAValue]:
@@ -134,7 +172,8 @@ class Subpixel:
 
 def transposed_convolution(op: Conv2dTransposeOp, v: Versions, block: int) -> tuple[str, SSAValue] | None:
     """
-    `conv2d_transpose %x, %w {strides = [2, 2]} -> transpose (conv2d %x', %w')`, between reshapes.
+    `conv2d_transpose %x, %w {strides = [2, 2]} -> transpose (conv2d %x', %w')`, between reshapes; or `transpose
+    (concatenate (conv2d %x', %w0), (conv2d %x', %w1), ..)`.
 
     A bias_add after it is added before the transpose; its result gets its version here.
     """
@@ -147,10 +186,9 @@ def transposed_convolution(op: Conv2dTransposeOp, v: Versions, block: int) -> tu
     if not sizes.fits:
         return None
     bias = next((use.operation for use in op.result.uses), None) if op.result.has_one_use() else None
-    y = sizes.convolved()
     if not isinstance(bias, BiasAddOp) or axis_of(bias.axis, 4) != 1 or not is_constant(bias.operands[1]):
-        return sizes.shuffled(y)
+        return sizes.shuffled(sizes.convolved(None))
     v.at = bias  # the vector may be defined after the convolution
-    name, new = sizes.shuffled(sizes.biased(y, bias.operands[1]))
+    name, new = sizes.shuffled(sizes.convolved(bias.operands[1]))
     v.set(bias.results[0], name, new)
     return name, new

@@ -183,6 +183,16 @@ UPSCALE = """func.func @main(%x: tensor<2x{c}x5x4xf32>) -> tensor<2x{o}x{h}x{w}x
     ],
 )
 def test_transposed_convolutions_by_subpixels(channels, kernel, stride, padding, extra):
+    kinds = by_subpixels(channels, kernel, stride, padding, extra)
+    blocked = all(p < -(-k // s) * s for p, k, s in zip(padding, kernel, stride, strict=False))
+    assert ("conv2d" in kinds) == blocked
+    assert ("conv2d_transpose" in kinds) != blocked
+    if blocked:
+        assert kinds.index("add") == kinds.index("conv2d") + 1  # the bias, before the shuffle
+
+
+def by_subpixels(channels, kernel, stride, padding, extra) -> list[str]:
+    """The ops that a transposed convolution becomes; values are checked."""
     sizes = [
         (n - 1) * s + k - padding[a] - padding[2 + a] + e
         for a, (n, s, k, e) in enumerate(zip((5, 4), stride, kernel, extra, strict=True))
@@ -191,13 +201,30 @@ def test_transposed_convolutions_by_subpixels(channels, kernel, stride, padding,
         c=channels[0], o=channels[1], h=sizes[0], w=sizes[1], kh=kernel[0], kw=kernel[1],
         attrs=f"strides = {list(stride)}, padding = {list(padding)}, output_padding = {list(extra)}",
     )  # fmt: skip
-    module = optimize(text, "graph-simplify,graph-alter-op-layout,graph-fold-constant,graph-canonicalize")
-    kinds = names(module)
-    blocked = all(p < -(-k // s) * s for p, k, s in zip(padding, kernel, stride, strict=False))
-    assert ("conv2d" in kinds) == blocked
-    assert ("conv2d_transpose" in kinds) != blocked
-    if blocked:
-        assert kinds.index("add") == kinds.index("conv2d") + 1  # the bias, before the shuffle
+    return names(optimize(text, "graph-simplify,graph-alter-op-layout,graph-fold-constant,graph-canonicalize"))
+
+
+@pytest.mark.parametrize(
+    ("channels", "kernel", "strides", "pads", "extra"),
+    [
+        ((24, 32), (3, 3), [2, 2], [1, 1, 1, 1], [1, 1]),
+        ((16, 30), (3, 3), [2, 2], [0, 1, 0, 0], [0, 0]),  # the last block is not full
+        ((5, 16), (5, 5), [3, 3], [1, 0, 2, 1], [0, 2]),
+        ((8, 32), (3, 4), [2, 2], [0, 0, 0, 0], [0, 0]),
+        ((8, 16), (3, 1), [2, 1], [1, 0, 0, 0], [0, 0]),
+    ],
+)
+def test_subpixels_of_different_taps_are_convolutions_of_their_own(channels, kernel, strides, pads, extra):
+    w = np.random.default_rng(2).standard_normal((*channels, *kernel)).astype(np.float32)
+    b = np.random.default_rng(3).standard_normal(channels[1]).astype(np.float32)
+    attrs = {"strides": strides, "pads": pads, "output_padding": extra}
+    proto = model_of("ConvTranspose", ["x", "w", "b"], {"w": w, "b": b}, (2, channels[0], 7, 6), **attrs)
+    kinds = by_subpixels(channels, kernel, strides, pads, extra)
+    assert kinds.count("conv2d") == kinds.count("add") == strides[0] * strides[1]
+    exe = mlc.compile(proto, threads=1, cache=False)
+    x = np.random.default_rng(1).standard_normal((2, channels[0], 7, 6)).astype(np.float32)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(exe({"x": x})["y"], session.run(None, {"x": x})[0], rtol=2e-5, atol=1e-4)
 
 
 def test_scales_go_into_the_transposed_weights():
