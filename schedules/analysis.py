@@ -341,10 +341,10 @@ class KernelInfo:
         return self.stages[: self.stages.index(stage)]
 
 
-def slides(stage: Stage) -> bool:
-    """Whether the last reduction axis is that of a window which slides along the last spatial axis."""
-    window, last = stage.reduce[-1], stage.num_spatial - 1
-    return last >= 0 and any(e.uses(window) and e.uses(last) for r in stage.reads for e in r.exprs)
+def slides(stage: Stage, axis: int = 1) -> bool:
+    """Whether the last reduction axis, or the `axis`-last, is that of a window along the spatial axis of that place."""
+    window, spatial = stage.reduce[-axis], stage.num_spatial - axis
+    return spatial >= 0 and any(e.uses(window) and e.uses(spatial) for r in stage.reads for e in r.exprs)
 
 
 def reads_pointwise(consumer: Stage, producer: Stage) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise, slides
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.registry import strategy
-from mlc.schedules.strategies.injective import pointwise_vectors, schedule_pointwise, spread
-from mlc.targets.cost.thresholds import REDUCTION_ROWS, WINDOW_TAPS
+from mlc.schedules.strategies.injective import TRIED_VECTORS, pointwise_vectors, schedule_pointwise, spread
+from mlc.targets.cost.thresholds import REDUCTION_ROWS, SLIDING_UNROLLED, WINDOW_ROWS, WINDOW_TAPS, WINDOW_VECTORS
 from mlc.targets.cost.tiles import even_split
 from mlc.targets.target import Target
 
@@ -49,7 +51,6 @@ def _followers(kernel: KernelInfo, st: Stage) -> list[Stage]:
 
 
 def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], target: Target, threads: int) -> None:
-    width = target.lanes("f32")
     block = s.block(st.name)
     loops = list(s.loops(block, len(st.extents)))
     s.symbolic |= {loops[k] for k in st.symbolic}
@@ -58,25 +59,13 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     # the last axis longer than one gives the lanes, the one before it the rows of a register tile: a mean may keep axes
     order = sorted(range(len(spatial)), key=lambda k: extents[k] > 1 or spatial[k] in s.symbolic)
     spatial, extents = [spatial[k] for k in order], [extents[k] for k in order]
-    inner, lanes = [spatial.pop()], extents.pop()
-    wide = pointwise_vectors(s) * width
-    if lanes > wide or inner[0] in s.symbolic:
-        outer, inner[0] = s.split(inner[0], [None, wide])
-        spatial.append(outer)
-        extents.append(-(-lanes // wide))
-    elif spatial and extents[-1] > 1 and lanes <= width:
-        rows = even_split(extents[-1], s.choose("rows", TRIED_ROWS, REDUCTION_ROWS))
-        if rows < extents[-1] or spatial[-1] in s.symbolic:
-            outer, row = s.split(spatial.pop(), [None, rows])
-            spatial.append(outer)
-            extents[-1] = -(-extents[-1] // rows)
-        else:
-            row = spatial.pop()
-            extents.pop()
-        inner.insert(0, row)
+    overlapping = order[-2:] == sorted(order)[-2:] and _windows_overlap(st)
+    inner = _tile(s, spatial, extents, target.lanes("f32"), overlapping)
     s.reorder(*spatial, *reduce, *inner)
     init, _ = s.decompose_reduction(block, reduce[0])
     under = spatial[-1] if spatial else None
+    if overlapping:
+        s.unroll(reduce[-2])
     if slides(st) and st.extents[-1] <= WINDOW_TAPS:
         s.unroll(reduce[-1])  # which taps of which lanes lie in the padding is known when compiling
     s.vectorize(*inner)
@@ -84,6 +73,52 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     for f in followers:
         _attach(s, f, under, len(inner))
     spread(s, spatial, extents, st, target, threads)
+
+
+def _windows_overlap(st: Stage) -> bool:
+    """Whether a window slides along the last two axes step by step, and is small enough to unroll."""
+    if st.num_spatial < 2 or len(st.reduce) != 2 or not (slides(st) and slides(st, 2)):
+        return False
+    rows = st.num_spatial - 2
+    steps = {e.coefficient(rows) for r in st.reads for e in r.exprs if e.uses(rows)}
+    return steps == {1} and prod(st.extents[k] for k in st.reduce) <= SLIDING_UNROLLED
+
+
+def _tile(
+    s: ScheduleBuilder, spatial: list[SSAValue], extents: list[int], width: int, overlapping: bool
+) -> list[SSAValue]:
+    """
+    The loops of a register tile, cut off the last of `spatial`, whose extents are kept: rows, if any, and lanes.
+
+    Overlapping windows of a few rows read the rows that they share once.
+    """
+    lanes, last = extents.pop(), spatial.pop()
+    many = lanes > width or last in s.symbolic
+    inner: list[SSAValue] = []
+    if many and overlapping:
+        wide = width * s.choose("window_vectors", TRIED_VECTORS, WINDOW_VECTORS)
+        inner.append(_cut(s, spatial, extents, s.choose("window_rows", TRIED_ROWS, WINDOW_ROWS)))
+    else:
+        wide = width * pointwise_vectors(s)
+        if not many and spatial and extents[-1] > 1:
+            inner.append(_cut(s, spatial, extents, s.choose("rows", TRIED_ROWS, REDUCTION_ROWS)))
+    if lanes > wide or last in s.symbolic:
+        outer, last = s.split(last, [None, wide])
+        spatial.append(outer)
+        extents.append(-(-lanes // wide))
+    return [*inner, last]
+
+
+def _cut(s: ScheduleBuilder, loops: list[SSAValue], extents: list[int], most: int) -> SSAValue:
+    """The inner of the two loops that the last one is split into, as evenly as it can be; a short one as it is."""
+    size = even_split(extents[-1], most)
+    if size == extents[-1] and loops[-1] not in s.symbolic:
+        extents.pop()
+        return loops.pop()
+    outer, inner = s.split(loops.pop(), [None, size])
+    loops.append(outer)
+    extents[-1] = -(-extents[-1] // size)
+    return inner
 
 
 def _attach(s: ScheduleBuilder, f: Stage, at: SSAValue | None, count: int) -> None:
