@@ -8,6 +8,7 @@ vectors of keys. Up to `RANKED` elements are then sorted by their ranks: the num
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType, i64
@@ -34,6 +35,8 @@ OPEN_LENGTH = 16 * TYPICAL
 """What a row of open size is taken for where the way is chosen."""
 SLACK = 16
 """More elements than wanted, or a quarter more, that a bound may leave: fewer steps of bisection find it."""
+BRACKET_GROUPS = 4
+"""Groups of `LANES` lanes, at most, whose best keys bound the wanted elements before the bisection."""
 Load = Callable[..., SSAValue]
 """`load(i)` or `load(i, lanes)`: an element of a row, or a tile of them that begins there."""
 Pair = Callable[[SSAValue], tuple[SSAValue, SSAValue]]
@@ -191,19 +194,31 @@ def _bound(b: LoopBodyBuilder, keys: Keys, size: Dim, wanted: int, load: Load) -
         raised = b.select(enough, b.select(close, middle, low), b.plus(middle, b.constant(1, keys.type)))
         return [b.select(active, raised, low), b.select(b.both(active, enough), middle, high)]
 
-    least, greatest = (b.constant(n, keys.type) for n in (-1 << (keys.bits - 1), (1 << (keys.bits - 1)) - 1))
-    low, high = least, greatest
-    if wanted <= LANES:  # each lane's best key is no worse than the worst of them
-
-        def better(k: SSAValue, bests: SSAValue) -> list[SSAValue]:
-            block = keys.of(load(b.binary(arith.MuliOp, k, LANES), LANES))
-            return [b.binary(arith.MinSIOp, bests, block)]
-
-        (bests,) = b.loop(0, size // LANES, [b.spread(greatest, tile)], better)
-        b.store_tile(b.reduce("max", bests), sums)
-        high = b.load(sums, 0)
-    _, high = b.loop(0, keys.bits, [low, high], step)
+    _, high = b.loop(0, keys.bits, list(_bracket(b, keys, size, wanted, load, sums)), step)
     return high
+
+
+def _bracket(
+    b: LoopBodyBuilder, keys: Keys, size: Dim, wanted: int, load: Load, one: SSAValue
+) -> tuple[SSAValue, SSAValue]:
+    """Keys between which the last wanted one lies: the best of all, and the worst of the bests of enough lanes."""
+    least, greatest = (b.constant(n, keys.type) for n in (-1 << (keys.bits - 1), (1 << (keys.bits - 1)) - 1))
+    groups = -(-wanted // LANES)
+    if groups > BRACKET_GROUPS:
+        return least, greatest
+    tile, step = VectorType(keys.type, [LANES]), groups * LANES
+    least_of = partial(b.binary, arith.MinSIOp)
+
+    def better(k: SSAValue, *bests: SSAValue) -> list[SSAValue]:
+        first = b.binary(arith.MuliOp, k, step)
+        return [least_of(best, keys.of(load(b.plus(first, g * LANES), LANES))) for g, best in enumerate(bests)]
+
+    bests = b.loop(0, size // step, [b.spread(greatest, tile)] * groups, better)
+    b.store_tile(b.reduce("max", reduce(partial(b.binary, arith.MaxSIOp), bests)), one)
+    high = b.load(one, 0)
+    b.store_tile(b.reduce("min", reduce(least_of, bests)), one)
+    (low,) = b.loop(size // step * step, size, [b.load(one, 0)], lambda i, low: [least_of(low, keys.of(load(i)))])
+    return low, high
 
 
 def sort_by_ranks(b: LoopBodyBuilder, count: SSAValue, pair: Pair, emit: Emit) -> None:

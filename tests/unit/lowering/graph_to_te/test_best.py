@@ -33,8 +33,12 @@ def _falling(x: np.ndarray) -> np.ndarray:
     return -ranks
 
 
-SIZES = ((RANKED, 3), (RANKED + 1, 60), (1000, 33), (777, 300), (5 * HEAP_RATIO, 5), (3000, 1400), (20, 20), (90, 90))
-"""(size, wanted): ranks, a bound and ranks, a bound and digits, a heap, digits, ranks in te, ranks of all."""
+SIZES = (
+    *((RANKED, 3), (RANKED + 1, 60), (1000, 33), (777, 300), (5 * HEAP_RATIO, 5), (3000, 1400), (20, 20), (90, 90)),
+    *((1061, 100), (2000, 128)),
+)
+"""(size, wanted): ranks, a bound and ranks, a bound and digits, a heap, digits, ranks in te, ranks of all; bounds from
+the bests of several groups of lanes."""
 
 
 @pytest.mark.parametrize(
@@ -65,6 +69,13 @@ def test_rows_of_one_value_and_of_nan_and_infinity() -> None:
             values, places = _top(x, wanted, largest)
             np.testing.assert_array_equal(places, _expected(x, wanted, largest))
             np.testing.assert_array_equal(values, np.take_along_axis(x, places, -1))
+
+
+@pytest.mark.parametrize(("size", "wanted"), [(1061, 100), (700, 40)])
+def test_the_best_at_an_end_of_the_row(size: int, wanted: int) -> None:
+    x = np.stack([np.arange(size), -np.arange(size)]).astype(np.float32)
+    for largest in (0, 1):
+        np.testing.assert_array_equal(_top(x, wanted, largest)[1], _expected(x, wanted, largest))
 
 
 def test_rows_of_an_open_size() -> None:
