@@ -256,6 +256,26 @@ def test_wrong_targets(text: str, message: str) -> None:
         Target.parse(text)
 
 
+@pytest.mark.parametrize(("target", "lanes"), [("x86-64-v3", 8), ("x86-64-v4", 16)])
+def test_spilled_vectors_do_not_cross_cache_lines(target: str, lanes: int) -> None:
+    """More vectors live at once than there are registers; a slot that is not aligned costs two lines a reload."""
+    vector, count = f"vector<{lanes}xf32>", 40
+    loads, sums, stores = [], [], []
+    for k in range(count):
+        loads += [f"%p{k} = llvm.getelementptr %a[{lanes * k}] : (!llvm.ptr) -> !llvm.ptr, f32"]
+        loads += [f"%x{k} = llvm.load %p{k} : !llvm.ptr -> {vector}"]
+        sums += [f"%y{k} = llvm.fmul %x{k}, %x{k * 7 % count} : {vector}"]
+        sums += [f"%z{k} = llvm.fadd %y{k}, %x{k * 11 % count} : {vector}"]
+        stores += [f"%q{k} = llvm.getelementptr %b[{lanes * k}] : (!llvm.ptr) -> !llvm.ptr, f32"]
+        stores += [f"llvm.store %z{k}, %q{k} : {vector}, !llvm.ptr"]
+    body = "\n".join([*loads, *sums, *stores])
+    text = f"llvm.func @f(%a : !llvm.ptr, %b : !llvm.ptr) {{\n{body}\nllvm.return\n}}"
+    assembly = assemble(print_module(parse(text), target=target), target)
+    reloads = [line for line in assembly.splitlines() if "(%rsp)" in line and "mm" in line]
+    assert reloads
+    assert not any("vmovups" in line for line in reloads)
+
+
 def test_dtype_without_a_width() -> None:
     with pytest.raises(UserError, match="expected a type like f32, bf16, i8 or index, but got 'float'"):
         Target.parse("x86-64-v2").lanes("float")
