@@ -7,19 +7,21 @@ Software prefetch: while an iteration of a loop marked {prefetch} runs, the data
           %w = loop.load %W[%j * 3 + d1, %k, d2] tile (d0 : 7, d1 : 3, d2 : 16)
     } attributes {prefetch = 1 : i64}
 
-In each step of %k, row %i fetches its share of the data that %w will load in panel %j + 1: an even stream.
+In each step of %k, row %i fetches its share of the data that %w will load in panel %j + 1: an even stream. Where marked
+loops are nested with no loop between them, the next iteration is that of the nest: after the last of the inner loop
+comes the first of the outer loop's next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 
 from mlc.dialects import llvm_ext, loop
 from mlc.dialects.attributes import LOOP_PREFETCH
-from mlc.dialects.index import UNBOUNDED, Index, const, dim
+from mlc.dialects.index import UNBOUNDED, Index, Ranges, const, dim
 from mlc.dialects.scalar import byte_size
 from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.address import Addresses
@@ -31,33 +33,36 @@ L2 = {"locality": IntegerAttr(2, i64)}
 
 
 class Prefetcher:
-    """Emits prefetches; keeps the machine variables of the marked loop and of the loop of rows inside of it."""
+    """Emits prefetches; keeps the machine variables of the marked loops and of the loop of rows inside of them."""
 
     def __init__(self, b: Builder, addresses: Addresses, symbolic: bool = False) -> None:
         self.b, self.addresses, self.symbolic = b, addresses, symbolic
-        self.panel: int | None = None
+        self.panels: tuple[tuple[int, int | None], ...] = ()  # variables and extents, outer ones first
         self.row: tuple[int, int] | None = None  # variable and extent
 
     @contextmanager
     def inside(self, op: loop.ForOp, extent: int | None) -> Generator[None]:
         """Context of the lowering of a loop's body; the loop's variable is the newest machine variable."""
-        saved = self.panel, self.row
+        saved = self.panels, self.row
         newest = len(self.addresses.variables) - 1
         if LOOP_PREFETCH in op.attributes:
-            self.panel, self.row = newest, None
-        elif self.panel is not None and self.row is None and (extent or self.symbolic):
+            nested = self.panels if self.row is None and extent is not None and op.lower == const(0) else ()
+            self.panels, self.row = (*nested, (newest, extent)), None
+        elif self.panels and self.row is None and (extent or self.symbolic):
             self.row = newest, min(extent or SURE_ROWS, SURE_ROWS if self.symbolic else UNBOUNDED)
         yield
-        self.panel, self.row = saved
+        self.panels, self.row = saved
 
     def load(self, op: loop.LoadOp, access: LoweredAccess) -> None:
         """Prefetch for a load of full vectors whose address depends on the panel, but not on the row."""
-        if self.panel is None or self.row is None or access.mask or access.rank < 2:
+        if not self.panels or self.row is None or access.mask or access.rank < 2:
             return
         (row, rows), offset, lane = self.row, access.offset, -access.rank
-        step, apart = offset.coefficient(self.panel), offset.coefficient(lane + 1)
-        if not step or offset.uses(row) or not self._vectors(access, op.tile_sizes[-1]):
+        following, apart = following_offset(offset, self.panels, self.addresses.spans()), offset.coefficient(lane + 1)
+        if following == offset or not self._vectors(access, op.tile_sizes[-1]):
             return
+        if offset.uses(row):  # there is a single row: the loop is over the panel's own vectors
+            rows = 1
         columns = op.tile_sizes[-2] if apart else 1
         per_column = max(1, op.tile_sizes[-1] * byte_size(access.element) // LINE_BYTES)
         lines, spans = columns * per_column, self.addresses.spans()
@@ -67,7 +72,7 @@ class Prefetcher:
             inside = number.mod(per_column, spans) * (LINE_BYTES // byte_size(access.element))
             to = {-1 - axis: const(0) for axis in range(access.rank)}
             to |= {lane: inside, lane + 1: number.floordiv(per_column, spans)}
-            self._fetch(access, offset.substitute(to, spans) + step)
+            self._fetch(access, following.substitute(to, spans))
 
     def _vectors(self, access: LoweredAccess, lanes: int) -> bool:
         """Whether the lanes are contiguous and fill at least a cache line."""
@@ -80,3 +85,13 @@ class Prefetcher:
     def _fetch(self, access: LoweredAccess, offset: Index) -> None:
         pointer = self.addresses.pointer(access.base, offset, access.element)
         self.b.block.add_op(llvm_ext.PrefetchOp.create(operands=[pointer], properties=L2))
+
+
+def following_offset(offset: Index, nest: Sequence[tuple[int, int | None]], spans: Ranges) -> Index:
+    """An offset in the next iteration of nested loops, given as (variable, extent), outer ones first."""
+    to, carry = dict[int, Index](), const(1)
+    for variable, extent in reversed(nest[1:]):
+        assert extent is not None
+        to[variable] = (dim(variable) + carry).mod(extent, spans)
+        carry = (dim(variable) + carry).floordiv(extent, spans)
+    return offset.substitute(to | {nest[0][0]: dim(nest[0][0]) + carry}, spans)

@@ -25,6 +25,7 @@ from mlc.targets.cost.thresholds import (
     DOT_LINES,
     DOT_ROWS,
     GROUPS_APART,
+    MOST_ROWS,
     OPEN_ROWS,
     SHARED_LANES_VECTORS,
     SLIDING_TAPS,
@@ -110,6 +111,7 @@ class ContractionSizes:
             r.stride - 1,
             scalar_loads,
             self._packed_vectors(),
+            threads=self.threads if self._rows_per_panel() <= MOST_ROWS else 1,
             least=least,
             strip_bytes=self._strip_bytes(),
         )

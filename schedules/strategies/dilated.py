@@ -10,7 +10,7 @@ kh runs over the taps inside of the picture, and the row tiles of each kw begin 
 (passes/loop/clip.py). The sums stay in memory between taps. Where the weights of all taps exceed L2, those of one stay
 there for all rows:
 
-    parallel(other, column part) | columns | kh, kw | rows | row tiles | channels | tile
+    parallel(other, column part) | columns | channel blocks | kh, kw | rows | row tiles | channels | tile
 """
 
 from __future__ import annotations
@@ -27,7 +27,14 @@ from mlc.schedules.strategies.contraction import ContractionSchedule, Handle, pr
 from mlc.schedules.strategies.contraction_sizes import TileSize
 from mlc.schedules.strategies.roles import roles_of
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far
-from mlc.targets.cost.thresholds import CLIPPED_DEPTH, CLIPPED_SHARE, CLIPPED_TAPS, KEPT_TAPS, NARROW_VECTORS
+from mlc.targets.cost.thresholds import (
+    CLIPPED_DEPTH,
+    CLIPPED_FEW_ROWS,
+    CLIPPED_SHARE,
+    CLIPPED_TAPS,
+    KEPT_TAPS,
+    NARROW_VECTORS,
+)
 from mlc.targets.cost.tiles import even_split, register_tile
 from mlc.targets.target import Target
 
@@ -46,7 +53,7 @@ class DilatedSchedule(ContractionSchedule):
         """The register tile of a contraction, narrow where weights come from L2: more rows use each vector of them."""
         size, e, r = super().tile(), self.stage.extents, self.roles
         per_lane = ceil(size.lanes / self.width)
-        if r.rows is None or r.columns is None or size.columns * per_lane <= NARROW_VECTORS:
+        if r.rows is None or r.columns is None or r.column_blocks or size.columns * per_lane <= NARROW_VECTORS:
             return size
         columns = max(1, NARROW_VECTORS // per_lane)
         t = register_tile(e[r.rows], columns * per_lane, self.target)
@@ -103,12 +110,18 @@ class DilatedSchedule(ContractionSchedule):
         return depth >= CLIPPED_DEPTH and self.share(taps) <= CLIPPED_SHARE
 
     def keeps_weights(self, taps: Taps) -> bool:
-        """Whether the weights of all taps for a column of tiles exceed L2: then rows run inside of the taps."""
-        if prod(self.stage.extents[k] for k in taps) > KEPT_TAPS:
+        """
+        Whether rows run inside of the taps: the weights of all taps for a column of tiles exceed L2, or rows are few.
+
+        Each row would fetch its part of the next column's weights, but only those of the taps that it has.
+        """
+        outer = self._outer_row()
+        if prod(self.stage.extents[k] for k in taps) > KEPT_TAPS or self._column_tiles() < self.threads:
             return False
         width = self.size.columns * self.size.lanes
         depth = prod(self.stage.extents[k] for k in self.stage.reduce)
-        return is_far(FLOAT_BYTES * width * depth, self.target) and self._column_tiles() >= self.threads
+        few = outer is not None and self.stage.extents[outer] <= CLIPPED_FEW_ROWS
+        return few or is_far(FLOAT_BYTES * width * depth, self.target)
 
     def _column_tiles(self) -> int:
         r, size = self.roles, self.size
@@ -128,8 +141,8 @@ class DilatedSchedule(ContractionSchedule):
         keeps, chunk = self.keeps_weights(taps), list[Handle]()
         others = [loops[k] for k in st.spatial if k not in (r.rows, r.columns, r.lanes, outer_row)]
         if keeps:
-            grid, row_in = [*others, *present(c_outer, l_outer)], loops[outer_row]
-            columns: list[Handle] = []
+            part, columns = self._parts(present(c_outer, l_outer), self.threads)
+            grid, row_in = [*others, *present(part)], loops[outer_row]
         else:
             dealt = self._tuned_grid(self.grid(outer_row, size.rows, self._column_tiles()), outer_row)
             row_out, row_in = s.split(loops[outer_row], [None, dealt.row_block])
@@ -139,18 +152,20 @@ class DilatedSchedule(ContractionSchedule):
         tile = present(r_inner, c_inner, l_inner)
         if keeps:
             chunk, depth = self._depth_chunk(depth, taps)
-        order = [*window, *chunk, row_in] if keeps else [row_in, *window]
+        order = [*chunk, *window, row_in] if keeps else [row_in, *window]
         s.reorder(*grid, *columns, *order, *present(r_outer), *depth, *tile)
         fused = s.grid(grid)
-        at = fused[-1] if keeps else row_in
+        at = [*fused, *columns][-1] if keeps else row_in
         for stage in self.epilogue:
             self._attach_row(stage, at)
-        init, _ = s.decompose_reduction(block, window[0])
+        init, _ = s.decompose_reduction(block, [*chunk, *window][0])
         s.vectorize(*tile)
         around = len(present(r_outer)) + (1 if keeps else 0)
         s.vectorize(*s.loops(init, around + len(tile), under=at)[around:])
         for loop in window:
             s.pragma(loop, "clip", 1)
+        for loop in [*columns[-1:], *chunk] if self._prefetches_panels() else ():
+            s.pragma(loop, "prefetch", 1)
         parallelize(s, fused, st, self.cycles * self.share(taps), self.target, self.threads)
         return s.finish()
 

@@ -66,7 +66,7 @@ class GridWork:
         inputs = self.block_bytes(grid.row_block) * self.batches * blocks * passes
         copies = inputs / core.pad_bytes_per_cycle if self.pads else 0.0
         streams = weights / core.memory_bytes_per_cycle + inputs / core.input_bytes_per_cycle
-        moved = (streams + copies) / threads
+        moved = (streams + copies) * share
         return self.cycles * share + (moved + core.task_cycles * rounds) * self.rows / rows
 
 

@@ -80,13 +80,20 @@ class WinogradProblem:
         product += core.tile_cycles * tiles
         forth = core.transform_cycles_per_vector * self.input_vectors
         back = core.inverse_cycles_per_vector * self.output_vectors
-        total = overlapped(product, self._stream(self.tile_bytes(count), blocks, target))
-        total += all_tiles * self.points * (forth + back)
-        total += self._spilled(self.tile_bytes(count), blocks, target)
+        transforms = all_tiles * self.points * (forth + back)
+        transforms += self._spilled(self.tile_bytes(count), blocks, target)
+        weights = self._stream(self.tile_bytes(count), blocks, target)
         dispatch = core.dispatch_cycles if threads > 1 else 0
+        memory = self._from_memory(target)
         if block.whole:
-            return total / threads + PARALLEL_STEPS * dispatch
-        return total / blocks * ceil(blocks / threads) + dispatch
+            weights = weights if memory else weights / threads
+            return overlapped(product / threads, weights) + transforms / threads + PARALLEL_STEPS * dispatch
+        weights = weights * min(threads, blocks) if memory else weights
+        return (overlapped(product, weights) + transforms) / blocks * ceil(blocks / threads) + dispatch
+
+    def _from_memory(self, target: Target) -> bool:
+        """Whether the weights come from memory, which all threads share."""
+        return far_bytes_per_cycle(self.weight_bytes, target) == target.core.memory_bytes_per_cycle
 
     def _stream(self, tile_bytes: int, blocks: float, target: Target) -> float:
         """Cycles in which the weights come: once where they stay in L2 beside a block's tiles, else for each block."""
@@ -119,7 +126,7 @@ def overlapped(computing: float, streaming: float) -> float:
     return max(computing, streaming) + (1 - OVERLAP) * min(computing, streaming)
 
 
-def direct_cycles(points: int, inputs: int, outputs: int, vectors: float, target: Target, threads: int) -> float:
+def direct_cycles(points: float, inputs: int, outputs: int, vectors: float, target: Target, threads: int) -> float:
     """
     Cycles of a direct 3 x 3 convolution with so many points of the result, and channels in and out.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -16,7 +17,7 @@ from mlc.dialects.graph.types import sizes_at
 from mlc.dialects.loop import WORD_BITS
 from mlc.passes.graph.layout.alter_op_layout.blocks import channel_block
 from mlc.targets.cost.caches import FLOAT_BYTES
-from mlc.targets.cost.thresholds import PRODUCT_BLOCK_VECTORS, WINOGRAD_GAIN, WINOGRAD_LEAST_CHANNELS
+from mlc.targets.cost.thresholds import CLIPPED_SHARE, PRODUCT_BLOCK_VECTORS, WINOGRAD_GAIN, WINOGRAD_LEAST_CHANNELS
 from mlc.targets.cost.winograd import direct_cycles, overlapped, problem
 from mlc.targets.matrix import MATRIX_PRODUCT_CYCLES, MATRIX_ROWS, MATRIX_WORDS, multiplies_matrices
 from mlc.targets.target import Target
@@ -30,12 +31,14 @@ class Shape:
     size: tuple[int, int]
     inputs: tuple[int, int]
     outputs: tuple[int, int]
+    inside: float
+    """The part of the direct sum's products that are by elements of the picture, not of its padding."""
 
     def direct_cycles(self, target: Target, threads: int) -> float:
         """The time of the direct sum, pixels sharing vectors that a block of channels leaves half empty."""
         lanes, block = target.lanes("f32"), self.outputs[1]
         vectors = self.outputs[0] * (block / lanes if lanes % block == 0 else ceil(block / lanes))
-        points = self.batch * prod(self.size)
+        points = self.batch * prod(self.size) * (self.inside if self.inside <= CLIPPED_SHARE else 1.0)
         return direct_cycles(points, prod(self.inputs), prod(self.outputs), vectors, target, threads)
 
     def winograd_cycles(self, m: int, target: Target, threads: int) -> float:
@@ -84,7 +87,7 @@ def _shape_in_blocks(op: Conv2dOp, lanes: int) -> Shape | None:
     (x, y) = (channel_block(channels, lanes) for channels in (inputs, outputs))
     if min(x, y) < WINOGRAD_LEAST_CHANNELS or inputs % x or outputs % y:
         return None
-    return Shape(batch, (height, width), (inputs // x, x), (outputs // y, y))
+    return Shape(batch, (height, width), (inputs // x, x), (outputs // y, y), part_inside(op.padding, (height, width)))
 
 
 def _has_algorithms(op: Conv2dOp) -> bool:
@@ -114,7 +117,14 @@ def shape_if_eligible(op: Conv2dOp) -> Shape | None:
         return None
     batch, blocks, height, width, block = usual_shape(op, op.type)
     x = usual_shape(op, op.operands[0].type)
-    return Shape(batch, (height, width), (x[1], x[4]), (blocks, block))
+    return Shape(batch, (height, width), (x[1], x[4]), (blocks, block), part_inside(op.padding, (height, width)))
+
+
+def part_inside(padding: Sequence[int], size: Sequence[int]) -> float:
+    """The part of a 3 x 3 convolution's products that are by elements of the picture, for so many rows and columns."""
+    top, left, bottom, right = padding
+    outside = (range(top + 1), range(bottom + 1)), (range(left + 1), range(right + 1))
+    return prod(1 - sum(map(sum, ends)) / (3 * n) for ends, n in zip(outside, size, strict=True))
 
 
 def usual_shape(op: Operation, type_: Attribute) -> tuple[int, ...]:

@@ -7,6 +7,9 @@ import pytest
 from loop_kernels import rand
 from loop_native import close, native_kernel, parse
 
+from mlc.dialects.index import const, dim
+from mlc.lowering.loop_to_llvm.prefetch import following_offset
+
 PANELS, ROWS, DEPTH = 5, 2, 12
 
 
@@ -40,15 +43,15 @@ def test_each_row_fetches_its_share(mark, fetches):
     assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == fetches
 
 
-def packed_product(mark: str) -> str:
+def packed_product(mark: str, rows: int = ROWS) -> str:
     """`out[i, j] = sum of x[i, k] * w[j floordiv 32, k, j mod 32]`, one panel of 32 columns at a time."""
     return f"""
-loop.func @k(%x: memref<{ROWS}x{DEPTH}xf32>, %w: memref<{PANELS}x{DEPTH}x32xf32>,
-             %o: memref<{ROWS}x{32 * PANELS}xf32>) attributes {{outputs = 1 : i64}} {{
+loop.func @k(%x: memref<{rows}x{DEPTH}xf32>, %w: memref<{PANELS}x{DEPTH}x32xf32>,
+             %o: memref<{rows}x{32 * PANELS}xf32>) attributes {{outputs = 1 : i64}} {{
   %z = arith.constant 0.0 : f32
   %zero = loop.broadcast %z : f32 to vector<1x32xf32>
   loop.for %j = 0 to {PANELS} {{
-    loop.for %i = 0 to {ROWS} {{
+    loop.for %i = 0 to {rows} {{
       %sum = loop.for %k = 0 to {DEPTH} iter_args(%a = %zero) -> vector<1x32xf32> {{
         %l = loop.load %x[%i + d0, %k] tile (d0 : 1, d1 : 32) : vector<1x1xf32>
         %r = loop.load %w[%j + d1 floordiv 32, %k, d1 mod 32] tile (d0 : 1, d1 : 32) : vector<1x32xf32>
@@ -61,9 +64,22 @@ loop.func @k(%x: memref<{ROWS}x{DEPTH}xf32>, %w: memref<{PANELS}x{DEPTH}x32xf32>
 }}"""
 
 
-def test_panels_of_a_packed_matrix_are_fetched_line_by_line():
-    x, w = rand(ROWS, DEPTH), rand(PANELS, DEPTH, 32, seed=1)
-    run = native_kernel(parse(packed_product("attributes {prefetch = 1 : i64}")))
+@pytest.mark.parametrize(("rows", "fetches"), [(ROWS, 1), (1, 2)])  # two lines a step: one each, or both
+def test_panels_of_a_packed_matrix_are_fetched_line_by_line(rows, fetches):
+    x, w = rand(rows, DEPTH), rand(PANELS, DEPTH, 32, seed=1)
+    run = native_kernel(parse(packed_product("attributes {prefetch = 1 : i64}", rows)))
     (out,) = run([x, w])
     close(out, x @ w.transpose(1, 0, 2).reshape(DEPTH, -1), 1e-5)
-    assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == 1
+    assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == fetches
+
+
+def test_after_the_last_iteration_of_a_nest_comes_the_first_of_the_next():
+    nest, ranges = [(0, None), (1, 3), (2, 4)], [(0, 9), (0, 2), (0, 3)]
+    offset = dim(0) * 1000 + dim(1) * 70 + dim(2) * 5 + dim(3)
+    following = following_offset(offset, nest, [*ranges, (0, 7)])
+    steps = [(j, k, n) for j in range(4) for k in range(3) for n in range(4)]
+
+    def at(e, step):
+        return e.substitute({v: const(i) for v, i in enumerate((*step, 6))}).const
+
+    assert [at(following, one) for one in steps[:-1]] == [at(offset, one) for one in steps[1:]]

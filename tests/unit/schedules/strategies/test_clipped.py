@@ -50,7 +50,7 @@ def test_values(target, threads, cases):
 
 
 def test_rows_are_clipped_where_many_lie_in_the_padding(tmp_path):
-    mostly_inside = (1, 16, (28, 28), (7, 7), 1, 1, (3, 3, 3, 3))
+    mostly_inside = (1, 16, (56, 56), (5, 5), 1, 1, (2, 2, 2, 2))
     few_taps = (1, 16, (28, 28), (3, 3), 12, 1, (12, 12, 12, 12))
     text = kernels(model([CASES[0], mostly_inside, few_taps]), tmp_path, "te")
     assert text.count('strategy = "clipped"') == 1

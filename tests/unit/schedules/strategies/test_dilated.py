@@ -51,6 +51,17 @@ def kernels(small: Small, directory: Path, level: str) -> str:
     return compilation.texts[level]
 
 
+@pytest.mark.parametrize("size", [(4, 4), (2, 2), (2, 7), (3, 3)])
+def test_weights_of_small_pictures_are_fetched_ahead(size, tmp_path):
+    """Columns and blocks of channels are one stream of weights; rows run inside of the taps."""
+    small = model([(1, 480, 288, size, (3, 3), 1, 1, (1, 1, 1, 1))])
+    (own,) = [part for part in kernels(small, tmp_path, "te").split("sched.schedule @") if '"dilated"' in part]
+    assert own.count('"prefetch"') == 2
+    for threads in (1, 2):
+        exe = mlc.compile(small.proto(), threads=threads, cache=False)
+        assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
 def test_few_taps_of_few_channels_are_left_in_a_padded_copy(tmp_path):
     few = (1, 64, 32, (30, 30), (3, 3), 2, 1, (2, 2, 2, 2))
     shallow = (1, 8, 16, (14, 14), (3, 3), 12, 1, (12, 12, 12, 12))
