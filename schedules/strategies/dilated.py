@@ -162,12 +162,16 @@ class DilatedSchedule(ContractionSchedule):
         s.vectorize(*tile)
         around = len(present(r_outer)) + (1 if keeps else 0)
         s.vectorize(*s.loops(init, around + len(tile), under=at)[around:])
-        for loop in window:
-            s.pragma(loop, "clip", 1)
-        for loop in [*columns[-1:], *chunk] if self._prefetches_panels() else ():
-            s.pragma(loop, "prefetch", 1)
+        self._mark(window, [*columns[-1:], *chunk])
         parallelize(s, fused, st, self.cycles * self.share(taps), self.target, self.threads)
         return s.finish()
+
+    def _mark(self, window: list[Handle], panels: list[Handle]) -> None:
+        """The loops over taps leave out padding; those over weights fetch the next ones from beyond L2."""
+        for loop in window:
+            self.s.pragma(loop, "clip", 1)
+        for loop in panels if self._prefetches_panels() else ():
+            self.s.pragma(loop, "prefetch", 1)
 
     def _depth_chunk(self, depth: list[Handle], taps: Taps) -> tuple[list[Handle], list[Handle]]:
         """The channels in chunks whose weights for a tile stay in L1: (loops over chunks, loops inside of one)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from xdsl.ir import Block, Operation, SSAValue
 
@@ -36,15 +37,17 @@ class _FilledRegions:
     stores: Collection[Operation]
     space: IndexSpace = field(default_factory=IndexSpace)
     known: dict[Operation, list[Region]] = field(default_factory=dict)
+    inside: dict[Block, set[SSAValue]] = field(default_factory=dict)
 
     def before(self, read: loop.AccessOp, home: Block) -> bool:
         """Whether the ops in front of a load, in one of the blocks around it up to `home`, fill all that it reads."""
         top: Operation = read
         while (block := top.parent) is not None:
-            ops = (op for op in block.ops if op is not top and op.is_before_in_block(top))
-            written = self._of_all(ops)
+            written = self._of_all(takewhile(lambda op, last=top: op is not last, block.ops))
             if written:
-                wanted = self._read(read, values_inside(block))
+                if block not in self.inside:
+                    self.inside[block] = values_inside(block)
+                wanted = self._read(read, self.inside[block])
                 if any(all(map(_holds, region, wanted)) for region in written):
                     return True
             parent = block.parent_op()
