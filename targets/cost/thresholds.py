@@ -193,6 +193,14 @@ ShuffleNet on Zen 5; steps of 3 and 4 not measured apart."""
 TRANSFORM_COST = 2.5
 """Vector steps (half a cycle) of an element that moves between planes and blocks of channels. Source: pictures of 60 to
 240 channels on Zen 5."""
+PLAIN_TRANSFORM_COST = 0.8
+"""The same where all channels move in full blocks, a part of a tile's transposition each. Source: 1x1 convolutions of
+16 to 1280 channels between plain pictures on Zen 4."""
+PATCH_COST = 1.6
+"""The same of an element of a patch that a slice copies, at a stride, and the product reads. Source: windows of 10
+samples at a stride of 5 on Zen 4."""
+MOST_PATCH_ELEMENTS = 32
+"""Elements of a patch, at most, that are copied, one slice a tap: the taps of 3 x 3 and three channels."""
 OVERLAP = 0.75
 """Part of the smaller of computing and streaming that the larger one hides. Source: resnet50's convolutions."""
 WINOGRAD_GAIN = 0.9

@@ -27,13 +27,13 @@ func.func @stack(%x: tensor<1x3x8x8xf32>) -> tensor<1x32x3x3xf32> {
 
 // 30 channels are padded to 32: 7 % more work. The logarithm of padding would be -inf, so it is computed plain.
 // CHECK-LABEL: func.func @padded
-// CHECK:         %[[C:.*]] = graph.conv2d {{.*}} {channels = 30, data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"}
+// CHECK:         %[[C:.*]] = graph.conv2d {{.*}} {padding = [1, 1, 1, 1], channels = 30, data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"}
 // CHECK-NEXT:    %[[E:.*]] = graph.exp %[[C]] : tensor<1x2x4x4x16xf32>
 // CHECK-NEXT:    %[[P:.*]] = graph.layout_transform %[[E]] {{.*}} -> tensor<1x30x4x4xf32>
 // CHECK-NEXT:    graph.log %[[P]]
 func.func @padded(%x: tensor<1x16x4x4xf32>) -> tensor<1x30x4x4xf32> {
-  %w = graph.param "w" : tensor<30x16x1x1xf32>
-  %0 = graph.conv2d %x, %w : (tensor<1x16x4x4xf32>, tensor<30x16x1x1xf32>) -> tensor<1x30x4x4xf32>
+  %w = graph.param "w" : tensor<30x16x3x3xf32>
+  %0 = graph.conv2d %x, %w {padding = [1, 1, 1, 1]} : (tensor<1x16x4x4xf32>, tensor<30x16x3x3xf32>) -> tensor<1x30x4x4xf32>
   %1 = graph.exp %0 : tensor<1x30x4x4xf32>
   %2 = graph.log %1 : tensor<1x30x4x4xf32>
   return %2 : tensor<1x30x4x4xf32>
@@ -56,6 +56,22 @@ func.func @squeeze_excite(%x: tensor<1x32x4x4xf32>) -> tensor<1x32x4x4xf32> {
   return %4 : tensor<1x32x4x4xf32>
 }
 
+// A 1x1 convolution between plain pictures computes on planes of pixels; so does one of few channels, on patches.
+// CHECK-LABEL: func.func @planes
+// CHECK:         %[[X:.*]] = graph.reshape %x : (tensor<1x24x4x4xf32>) -> tensor<1x1x24x4x4xf32>
+// CHECK-NEXT:    graph.conv2d %[[X]], %{{.*}} {data_layout = "NC24cHW", kernel_layout = "OIHW30o"} : {{.*}} -> tensor<1x1x30x4x4xf32>
+// CHECK:         %[[A:.*]] = graph.slice %y {begin = [0, 0, 0, 0], end = [1, 1, 1, 26], strides = [1, 1, 1, 5]}
+// CHECK:         %[[P:.*]] = graph.concatenate %[[A]], {{.*}} -> tensor<1x7x1x6xf32>
+// CHECK:         %[[Q:.*]] = graph.reshape %[[P]] {{.*}} -> tensor<1x1x7x1x6xf32>
+// CHECK:         graph.conv2d %[[Q]], %{{.*}} {data_layout = "NC7cHW", kernel_layout = "OIHW16o"} : {{.*}} -> tensor<1x1x16x1x6xf32>
+func.func @planes(%x: tensor<1x24x4x4xf32>, %y: tensor<1x1x1x34xf32>) -> (tensor<1x30x4x4xf32>, tensor<1x16x1x6xf32>) {
+  %w = graph.param "w" : tensor<30x24x1x1xf32>
+  %v = graph.param "v" : tensor<16x1x1x7xf32>
+  %0 = graph.conv2d %x, %w : (tensor<1x24x4x4xf32>, tensor<30x24x1x1xf32>) -> tensor<1x30x4x4xf32>
+  %1 = graph.conv2d %y, %v {strides = [1, 5]} : (tensor<1x1x1x34xf32>, tensor<16x1x1x7xf32>) -> tensor<1x16x1x6xf32>
+  return %0, %1 : tensor<1x30x4x4xf32>, tensor<1x16x1x6xf32>
+}
+
 // CHECK-LABEL: func.func @dense
 // CHECK:         graph.dense %x, %{{.*}} {units = 60, kernel_layout = "OI32o"} : (tensor<2x5xf32>, tensor<2x5x32xf32>) -> tensor<2x60xf32>
 func.func @dense(%x: tensor<2x5xf32>) -> tensor<2x60xf32> {
@@ -70,14 +86,14 @@ func.func @dense(%x: tensor<2x5xf32>) -> tensor<2x60xf32> {
 // CHECK-NEXT:    %[[T:.*]] = graph.slice %[[B]] {begin = [0, 0, 0, 0, 0], end = [2,
 // CHECK-NEXT:    %[[P:.*]] = graph.pad %[[T]] {pad_width = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0]} : (tensor<2x1x4x4x16xf32>) -> tensor<3x1x4x4x16xf32>
 // CHECK-NEXT:    %[[C:.*]] = graph.concatenate %[[P]], %[[B]] {axis = 1} : (tensor<3x1x4x4x16xf32>, tensor<3x1x4x4x16xf32>) -> tensor<3x2x4x4x16xf32>
-// CHECK:         graph.conv2d %[[C]], %{{.*}} {data_layout = "NCHW16c"
+// CHECK:         graph.conv2d %[[C]], %{{.*}} {padding = [1, 1, 1, 1], data_layout = "NCHW16c"
 func.func @frames(%x: tensor<16x3x4x4xf32>) -> tensor<3x16x4x4xf32> {
-  %w = graph.param "w" : tensor<16x32x1x1xf32>
+  %w = graph.param "w" : tensor<16x32x3x3xf32>
   %0 = graph.slice %x {begin = [0, 0, 0, 0], end = [16, 2, 4, 4], strides = [1, 1, 1, 1]} : (tensor<16x3x4x4xf32>) -> tensor<16x2x4x4xf32>
   %1 = graph.pad %0 {pad_width = [0, 0, 1, 0, 0, 0, 0, 0]} : (tensor<16x2x4x4xf32>) -> tensor<16x3x4x4xf32>
   %2 = graph.concatenate %1, %x {axis = 0} : (tensor<16x3x4x4xf32>, tensor<16x3x4x4xf32>) -> tensor<32x3x4x4xf32>
   %3 = graph.transpose %2 {axes = [1, 0, 2, 3]} : (tensor<32x3x4x4xf32>) -> tensor<3x32x4x4xf32>
-  %4 = graph.conv2d %3, %w : (tensor<3x32x4x4xf32>, tensor<16x32x1x1xf32>) -> tensor<3x16x4x4xf32>
+  %4 = graph.conv2d %3, %w {padding = [1, 1, 1, 1]} : (tensor<3x32x4x4xf32>, tensor<16x32x3x3xf32>) -> tensor<3x16x4x4xf32>
   return %4 : tensor<3x16x4x4xf32>
 }
 
@@ -86,10 +102,10 @@ func.func @frames(%x: tensor<16x3x4x4xf32>) -> tensor<3x16x4x4xf32> {
 // CHECK:         graph.concatenate %x, %y {axis = 0}
 // CHECK:         graph.layout_transform
 func.func @other_frames(%x: tensor<16x3x4x4xf32>, %y: tensor<16x3x4x4xf32>) -> tensor<3x16x4x4xf32> {
-  %w = graph.param "w" : tensor<16x32x1x1xf32>
+  %w = graph.param "w" : tensor<16x32x3x3xf32>
   %0 = graph.concatenate %x, %y {axis = 0} : (tensor<16x3x4x4xf32>, tensor<16x3x4x4xf32>) -> tensor<32x3x4x4xf32>
   %1 = graph.transpose %0 {axes = [1, 0, 2, 3]} : (tensor<32x3x4x4xf32>) -> tensor<3x32x4x4xf32>
-  %2 = graph.conv2d %1, %w : (tensor<3x32x4x4xf32>, tensor<16x32x1x1xf32>) -> tensor<3x16x4x4xf32>
+  %2 = graph.conv2d %1, %w {padding = [1, 1, 1, 1]} : (tensor<3x32x4x4xf32>, tensor<16x32x3x3xf32>) -> tensor<3x16x4x4xf32>
   return %2 : tensor<3x16x4x4xf32>
 }
 

@@ -1,8 +1,10 @@
 """
-Convolutions of groups that compute on planes of pixels: pixels are the lanes, and no channel is moved or padded.
+Convolutions that compute on planes of pixels: pixels are the lanes, and no channel is moved or padded.
 
 Blocks inside a group cannot be padded, so that groups of 17 or 58 channels leave most lanes of a blocked layout empty;
 and the channel shuffles between such convolutions move whole planes of the plain layout, but single elements of blocks.
+1x1 convolutions do so, too, where picture and result are plain.
+
 In `NC20cHW`, a view of the plain layout, C counts the groups and c the channels of one.
 """
 
@@ -19,19 +21,29 @@ from mlc.dialects.graph import (
     BinaryOp,
     ConcatenateOp,
     Conv2dOp,
+    GraphOp,
     LayoutTransformOp,
     MeanOp,
     PoolOp,
     UnaryOp,
     shape_of,
 )
+from mlc.dialects.graph.base import AttrValue
 from mlc.dialects.graph.types import is_static, static_shape
-from mlc.passes.graph.layout.alter_op_layout.blocks import divisor_block, groups_in_block, kernel_name, planes_name
+from mlc.passes.graph.layout.alter_op_layout.blocks import (
+    channel_block,
+    divisor_block,
+    groups_in_block,
+    kernel_name,
+    padded,
+    planes_name,
+)
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions, is_planar
 from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import defining_op
 from mlc.targets.cost.thresholds import (
     BLOCKED_WINDOW_COST,
+    PLAIN_TRANSFORM_COST,
     PLANAR_COST,
     PLANAR_STRIDED_COST,
     PLANAR_WINDOW_COST,
@@ -40,15 +52,21 @@ from mlc.targets.cost.thresholds import (
     TRANSFORM_COST,
 )
 
+POINTWISE = UnaryOp | BinaryOp | BiasAddOp | ConcatenateOp
+"""Ops that compute in the layout of what they read."""
 FEW_READERS = 16
 """Ops that are looked at behind a convolution to find in which layout its result is read."""
 
 
 def computes_in_planes(op: Conv2dOp, v: Versions, block: int) -> bool:
-    """Whether a convolution of groups is faster on planes than on blocks of channels, with the transforms of each."""
+    """Whether a convolution is faster on planes than on blocks of channels, with the transforms of each."""
     x, w = op.operands
     shapes = [shape_of(one.type) for one in (x, w, op.result)]
-    if op.groups == 1 or op.strides[1] > STRIDED_LANES or op.out_dtype or not all(is_static(s) for s in shapes):
+    if op.strides[1] > STRIDED_LANES or op.out_dtype or not all(is_static(s) for s in shapes):
+        return False
+    if op.groups == 1 and not (shapes[1][0] != 1 and _is_pointwise(op) and v.native(x) == PLAIN):
+        return False
+    if op.groups == 1 and not ends_plain(op.result, v):
         return False
     if str(element_of(x)) != "f32" or str(element_of(w)) != "f32":
         return False
@@ -77,24 +95,29 @@ class LayoutCosts:
         x, w, y = (static_shape(one.type) for one in (*op.operands, op.result))
         points = prod(y) * prod(w[1:])
         height, width = y[2:]
-        pointwise = tuple(w[2:]) == tuple(op.strides) == (1, 1) and not any(op.padding)
-        run = height * width if pointwise else width
+        run = height * width if _is_pointwise(op) else width
         lanes = run / (-(-run // block) * block)
         outputs = w[0] // op.groups
         depthwise = w[1] == outputs == 1
         planar, full = (PLANAR_WINDOW_COST, BLOCKED_WINDOW_COST) if depthwise else (PLANAR_COST, 1.0)
         planar *= PLANAR_STRIDED_COST if op.strides[1] > 1 else 1.0
         filled = 1.0 if depthwise else _filled(w[1], outputs, op.groups, block)
+        each = TRANSFORM_COST if op.groups > 1 else PLAIN_TRANSFORM_COST
         return LayoutCosts(
-            planar * points / block / lanes,
-            full * points / block / filled,
-            TRANSFORM_COST * prod(x),
-            TRANSFORM_COST * prod(y),
+            planar * points / block / lanes, full * points / block / filled, each * prod(x), each * prod(y)
         )
+
+
+def _is_pointwise(op: Conv2dOp) -> bool:
+    """Whether each pixel of the result is that of one pixel."""
+    return tuple(shape_of(op.operands[1].type)[2:]) == tuple(op.strides) == (1, 1) and not any(op.padding)
 
 
 def _filled(inputs: int, outputs: int, groups: int, block: int) -> float:
     """The part of the lanes that a block of a group's output channels fills."""
+    if groups == 1:
+        size = channel_block(outputs, block)
+        return outputs / padded(outputs, size) * (1 / SHARED_VECTOR_COST if 2 * size == block else size / block)
     if groups_in_block(inputs, outputs, groups, block) > 1:
         return 1.0
     size = divisor_block(outputs, block)
@@ -115,6 +138,15 @@ def readers(value: SSAValue) -> tuple[bool, bool]:
     return plain, blocked
 
 
+def ends_plain(value: SSAValue, v: Versions) -> bool:
+    """Whether a value, behind pointwise ops on plain values, is read in the plain layout alone: moved, or returned."""
+    found = list(_reached(value))
+    pointwise = [op for op in found if isinstance(op, POINTWISE)]
+    if len(found) >= FEW_READERS or any(v.native(one) != PLAIN for op in pointwise for one in op.operands):
+        return False
+    return all(not isinstance(op, GraphOp) or op.layout_rule == "fixed" for op in found if op not in pointwise)
+
+
 def _feeds_groups(value: SSAValue) -> bool:
     """Whether a value, perhaps behind pointwise ops, is read by a convolution of groups of several channels."""
     return any(isinstance(op, Conv2dOp) and op.groups > 1 and not op.is_depthwise for op in _readers(value))
@@ -122,6 +154,11 @@ def _feeds_groups(value: SSAValue) -> bool:
 
 def _readers(value: SSAValue) -> Iterator[Operation]:
     """The readers of a value; pointwise ops and concatenations stand for their own readers."""
+    return (op for op in _reached(value) if not isinstance(op, POINTWISE))
+
+
+def _reached(value: SSAValue) -> Iterator[Operation]:
+    """The ops that read a value, perhaps through pointwise ops and concatenations, and those."""
     work, seen = [value], set[Operation]()
     while work and len(seen) < FEW_READERS:
         for use in work.pop().uses:
@@ -129,10 +166,9 @@ def _readers(value: SSAValue) -> Iterator[Operation]:
             if op in seen:
                 continue
             seen.add(op)
-            if isinstance(op, UnaryOp | BinaryOp | BiasAddOp | ConcatenateOp):
+            if isinstance(op, POINTWISE):
                 work += op.results
-            else:
-                yield op
+            yield op
 
 
 def planar_convolution(op: Conv2dOp, v: Versions) -> tuple[str, SSAValue]:
@@ -143,7 +179,20 @@ def planar_convolution(op: Conv2dOp, v: Versions) -> tuple[str, SSAValue]:
         return PLAIN, v.clone(op, v.get(x, PLAIN), w)
     kernel, name = kernel_name(0, outputs // op.groups), planes_name(inputs)
     weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)
-    new = v.clone(op, v.get(x, name), weight, result=None, data_layout=name, kernel_layout=kernel)
+    return _cloned(op, v, v.get(x, name), weight, data_layout=name, kernel_layout=kernel)
+
+
+def product_on_planes(op: Conv2dOp, v: Versions, planes: SSAValue, w: SSAValue) -> tuple[str, SSAValue]:
+    """A convolution as a product, of a weight (outputs, depth, 1, 1), and planes (batch, 1, depth, height, width)."""
+    outputs, depth, *_ = static_shape(w.type)
+    kernel, name = kernel_name(0, outputs), planes_name(depth)
+    weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)
+    ones: dict[str, AttrValue] = {"strides": (1, 1), "dilation": (1, 1), "padding": (0, 0, 0, 0)}
+    return _cloned(op, v, planes, weight, data_layout=name, kernel_layout=kernel, **ones)
+
+
+def _cloned(op: Conv2dOp, v: Versions, x: SSAValue, w: SSAValue, **attributes: AttrValue) -> tuple[str, SSAValue]:
+    new = v.clone(op, x, w, result=None, **attributes)
     made = defining_op(new, Conv2dOp)
     assert made is not None
     return made.out_layout, new

@@ -84,11 +84,11 @@ def test_a_weight_that_is_no_constant_stays_plain():
 
 def chain(body, result, channels=32, value="%r"):
     p = f"tensor<1x{channels}x4x4xf32>"
-    w = f"tensor<{channels}x16x1x1xf32>"
+    w = f"tensor<{channels}x16x3x3xf32>"
     return f"""func.func @main(%x: tensor<1x16x4x4xf32>, %y: {p}, %m: tensor<1x1x4x4xf32>) -> {result} {{
       %w = graph.param "w" : {w}
       %v = graph.param "v" : tensor<{channels}x1x1xf32>
-      %c = graph.conv2d %x, %w : (tensor<1x16x4x4xf32>, {w}) -> {p}
+      %c = graph.conv2d %x, %w {{padding = [1, 1, 1, 1]}} : (tensor<1x16x4x4xf32>, {w}) -> {p}
       {body}
       return {value} : {result}
     }}"""
@@ -314,8 +314,9 @@ BRANCHES = """func.func @main(%x: tensor<1x32x4x4xf32>) -> tensor<1x32x4x4xf32> 
   %c = graph.greater %1, %0 : (tensor<f32>, tensor<f32>) -> tensor<i1>
   %r = graph.if %c : tensor<i1> reads(%x : tensor<1x32x4x4xf32>) -> (tensor<1x32x4x4xf32>) {
   ^bb0(%a: tensor<1x32x4x4xf32>):
-    %w = graph.param "w" : tensor<32x32x1x1xf32>
-    %2 = graph.conv2d %a, %w : (tensor<1x32x4x4xf32>, tensor<32x32x1x1xf32>) -> tensor<1x32x4x4xf32>
+    %w = graph.param "w" : tensor<32x32x3x3xf32>
+    %2 = graph.conv2d %a, %w {padding = [1, 1, 1, 1]} :
+      (tensor<1x32x4x4xf32>, tensor<32x32x3x3xf32>) -> tensor<1x32x4x4xf32>
     %3 = graph.relu %2 : tensor<1x32x4x4xf32>
     graph.yield %3 : tensor<1x32x4x4xf32>
   } else {

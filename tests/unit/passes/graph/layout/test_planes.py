@@ -1,4 +1,4 @@
-"""Convolutions of groups on planes of pixels: when they are chosen, and the values of compiled code."""
+"""Convolutions on planes of pixels: when they are chosen, and the values of compiled code."""
 
 import pytest
 from graph_passes import optimize
@@ -41,6 +41,12 @@ def layouts(text):
         (30, 6, 6, {"k": 3, "strides": 2}, ("NC5cHW", "OIHW")),
         (512, 512, 4, {"size": 7, "k": 3}, ("NCHW16c", "OIHW16i16o")),  # 7 of 16 lanes, many channels
         (30, 30, 30, {"k": 3}, ("NCHW16c", "OIHW16o")),
+        (24, 40, 1, {}, ("NC24cHW", "OIHW40o")),  # a result that is read plain
+        (512, 512, 1, {}, ("NCHW16c", "OIHW16i16o")),  # moving it costs less than the planes do
+        (24, 40, 1, {"strides": 2}, ("NCHW8c", "OIHW8i8o")),
+        (1, 40, 1, {"k": 3}, ("NC9cHW", "OIHW40o")),  # patches of 9 elements
+        (3, 40, 1, {"k": 3, "strides": 2}, ("NCHW3c", "OIHW3i8o")),  # patches of 27
+        (3, 40, 1, {"k": 5}, ("NCHW3c", "OIHW3i8o")),  # and of 75, too many
     ],
 )
 def test_the_faster_of_planes_and_blocks(c, o, groups, attrs, expected):
@@ -94,6 +100,41 @@ def test_values_of_compiled_code(target, threads):
         small.out(small.op("Relu", y))
     exe = mlc.compile(small.proto(), target=target, threads=threads)
     assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_values_of_products_on_planes(target, threads):
+    small = Small()
+    for n, c, o, size, window, strides, dilation, pads in [
+        (2, 1, 40, (1, 333), (1, 10), (1, 5), (1, 1), (0, 0, 0, 0)),
+        (1, 1, 33, (17, 23), (3, 3), (1, 1), (1, 1), (1, 1, 1, 1)),
+        (1, 3, 64, (14, 19), (3, 3), (2, 2), (1, 1), (0, 1, 2, 0)),
+        (2, 2, 50, (12, 31), (3, 2), (3, 1), (2, 3), (2, 0, 1, 3)),
+        (1, 20, 36, (9, 13), (1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
+        (2, 60, 3, (8, 17), (1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
+    ]:
+        x, w, b = small.x(n, c, *size), small.w(o, c, *window), small.w(o)
+        y = small.op("Conv", x, w, b, strides=strides, dilations=dilation, pads=pads)
+        small.out(small.op("Relu", y))
+    exe = mlc.compile(small.proto(), target=target, threads=threads)
+    assert not [kernel for kernel in exe.graph_json["nodes"] if "layout_transform" in kernel["kernel"]]
+    assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+def test_results_that_convolutions_read_stay_in_blocks():
+    """Behind pointwise ops, too, and where one of several readers wants planes."""
+    x, y, w = "tensor<1x24x12x12xf32>", "tensor<1x32x12x12xf32>", "tensor<32x24x1x1xf32>"
+    text = f"""func.func @main(%x: {x}) -> ({y}, {y}) {{
+      %w = graph.param "w" : {w}
+      %u = graph.param "u" : tensor<32x32x3x3xf32>
+      %0 = graph.conv2d %x, %w : ({x}, {w}) -> {y}
+      %1 = graph.relu %0 : {y}
+      %2 = graph.conv2d %1, %u {{padding = [1, 1, 1, 1]}} : ({y}, tensor<32x32x3x3xf32>) -> {y}
+      return %1, %2 : {y}, {y}
+    }}"""
+    found, _ = layouts(text)
+    assert [data for data, _ in found] == ["NCHW8c", "NCHW16c"]
 
 
 def test_a_factor_is_replaced_where_it_stands():
