@@ -21,6 +21,7 @@ from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.knobs import AUTO
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
+from mlc.targets.cost.caches import is_far
 from mlc.targets.cost.tiles import register_tile
 from mlc.targets.cost.winograd import Block, problem
 from mlc.targets.target import Target
@@ -122,7 +123,8 @@ class WinogradSchedule:
         made = s.block(self.m.name)
         s.compute_at(made, top)
         s.set_scope(made, "local")
-        self._product(self.v.extents[3], top, group)
+        a, b, *_ = self._product(self.v.extents[3], top, group)
+        self._stream(top, a, b)
         self._input_transform(self.v.extents[3], None)
 
     def _three_passes(self) -> list[SSAValue]:
@@ -134,7 +136,8 @@ class WinogradSchedule:
         s.reorder(n, oc, *th, *tw, r, c, oi)
         top = s.fuse(n, oc, *th)
         self._output_transform(tw[0] if tw else top, [r, c, oi])
-        a, b, *_ = self._product(self.v.extents[3], None)
+        a, b, *columns = self._product(self.v.extents[3], None)
+        self._stream(*columns)
         ic, *rest = self._input_transform(self.v.extents[3], None)
         return [top, s.fuse(a, b), s.fuse(ic, *rest)]
 
@@ -156,7 +159,7 @@ class WinogradSchedule:
             s.set_scope(made, "local")
         # before the splits below: the legality check cannot prove that their last pieces stay in the block
         self._parallel(top)
-        self._product(block.rows * block.columns, top)
+        self._stream(*self._product(block.rows * block.columns, top))
         self._input_transform(block.rows * block.columns, top)
 
     def _symbolic(self, rows: int) -> None:
@@ -202,7 +205,7 @@ class WinogradSchedule:
         s.vectorize(*tile)
 
     def _product(self, count: int, under: SSAValue | None, blocks: int = 0) -> list[SSAValue]:
-        """m, or `blocks` of its blocks of channels: a matrix product for each point of a tile; its outer loops."""
+        """m, or `blocks` of its blocks of channels: a matrix product a point of a tile; loops over its weights."""
         s, st = self.s, self.m
         oc, a, b, t, oi, ic, ii = s.loops(s.block(st.name), 7, under=under)
         wide, blocks = -(-st.extents[4] // self.lanes), blocks or st.extents[0]
@@ -210,11 +213,16 @@ class WinogradSchedule:
         oc_outer, oc = self._split(oc, blocks, max(1, vectors // wide))
         t_outer, t = self._split(t, count, rows)
         group = [oc] if blocks > 1 else []
-        order = [a, b, *(oc_outer if group else [oc]), *t_outer]
-        s.reorder(*order, ic, ii, t, *group, oi)
+        order = [a, b, *(oc_outer if group else [oc])]
+        s.reorder(*order, *t_outer, ic, ii, t, *group, oi)
         s.vectorize(t, *group, oi)
         s.decompose_reduction(s.block(st.name), ic)
         return order
+
+    def _stream(self, *loops: SSAValue) -> None:
+        """Fetch the weights of the next iteration of nested loops, if they come from beyond L2."""
+        for loop in loops if is_far(self.work.weight_bytes, self.target) else ():
+            self.s.pragma(loop, "prefetch", 1)
 
     def _input_transform(self, count: int, under: SSAValue | None) -> list[SSAValue]:
         """v: the input transform, a block of channels and a row of tiles at a time; its outer loops."""

@@ -1,6 +1,7 @@
 """Winograd's convolution: the matrices, the error that ERROR_GROWTH states, compiled values beside the direct sum."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from xdsl.parser import Parser
 import mlc
 from mlc import te
 from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
+from mlc.driver.models.compilation import Compilation
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context
 from mlc.frontends.common.model import Model
@@ -84,15 +86,26 @@ def test_transforms_multiply_in_few_operations(m: int, which: int) -> None:
     np.testing.assert_allclose(got, np.array(matrix) @ values, rtol=1e-5, atol=1e-5)
 
 
-def compiled(n: int, c: int, k: int, h: int, w: int, pads: tuple[int, ...], **options: Any) -> tuple[Any, ...]:
-    """An executable, its input, and the exact result of a convolution with random normal data."""
+def model_of(
+    n: int, c: int, k: int, h: int, w: int, pads: tuple[int, ...]
+) -> tuple[Model, np.ndarray, np.random.Generator]:
+    """A convolution, its random normal weight, and what more is drawn from."""
     rng = np.random.default_rng(1)
     weight = (rng.standard_normal((k, c, 3, 3)) / np.sqrt(9 * c)).astype(np.float32)
     store = WeightStore()
     store.add("w", weight)
     sizes = dict(oh=h + pads[0] + pads[2] - 2, ow=w + pads[1] + pads[3] - 2, pads=list(pads))
-    module = Parser(make_context(), CONV.format(n=n, c=c, k=k, h=h, w=w, **sizes)).parse_module()
-    exe = mlc.compile(Model(module, store), cache=False, **options)
+    return (
+        Model(Parser(make_context(), CONV.format(n=n, c=c, k=k, h=h, w=w, **sizes)).parse_module(), store),
+        weight,
+        rng,
+    )
+
+
+def compiled(n: int, c: int, k: int, h: int, w: int, pads: tuple[int, ...], **options: Any) -> tuple[Any, ...]:
+    """An executable, its input, and the exact result of a convolution with random normal data."""
+    model, weight, rng = model_of(n, c, k, h, w, pads)
+    exe = mlc.compile(model, cache=False, **options)
     x = rng.standard_normal((n, c, h, w)).astype(np.float32)
     return exe, x, np.maximum(direct(x.astype(np.float64), weight.astype(np.float64), pads), 0)
 
@@ -146,6 +159,24 @@ def test_transformed_tiles_of_a_block_are_all_that_is_kept(
     point = 4 * 36  # bytes of a transformed tile of one channel
     whole = point * 16 * sum(channels)
     assert kept <= (1.01 * point * tiles * sum(channels) if tiles else whole / 3)
+
+
+@pytest.mark.parametrize(
+    ("block", "threads", "loops"),
+    [(Block(2, 4), 1, 3), (Block(4, 4, True), 1, 3), (Block(4, 4, True), 2, 1)],  # points (a, b), and columns
+)
+def test_weights_beyond_l2_are_fetched_ahead(
+    block: Block, threads: int, loops: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """6 x 6 x 256 x 128 floats are 4.5 MiB."""
+    monkeypatch.setattr(WinogradProblem, "best", lambda self, target, threads: (0.0, block))
+    monkeypatch.setattr(Shape, "choose", lambda self, target, threads, growth: 4)
+    shape = (1, 256, 128, 16, 16, (1, 1, 1, 1))
+    compilation = Compilation(model_of(*shape)[0], Options(threads=threads, keep=frozenset(["te"])))
+    compilation.write(tmp_path)
+    assert compilation.texts["te"].count('"prefetch"') == loops
+    exe, x, expected = compiled(*shape, threads=threads)
+    np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=1e-4)
 
 
 def test_validate_each_holds(monkeypatch: pytest.MonkeyPatch) -> None:
