@@ -192,6 +192,7 @@ def product_on_planes(op: Conv2dOp, v: Versions, planes: SSAValue, w: SSAValue) 
 
 
 def _cloned(op: Conv2dOp, v: Versions, x: SSAValue, w: SSAValue, **attributes: AttrValue) -> tuple[str, SSAValue]:
+    """A convolution of other operands: the layout of its result, and the result."""
     new = v.clone(op, x, w, result=None, **attributes)
     made = defining_op(new, Conv2dOp)
     assert made is not None
