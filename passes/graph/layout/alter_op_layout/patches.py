@@ -18,10 +18,22 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import ConcatenateOp, Conv2dOp, PadOp, ReshapeOp, SliceOp, TransposeOp, shape_of
 from mlc.dialects.graph.types import is_static, static_shape
-from mlc.passes.graph.layout.alter_op_layout.planes import ends_plain, product_on_planes
+from mlc.passes.graph.layout.alter_op_layout.planes import (
+    computes_in_planes,
+    ends_plain,
+    planar_convolution,
+    product_on_planes,
+)
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.constants import element_of
 from mlc.targets.cost.thresholds import MOST_PATCH_ELEMENTS, PATCH_COST, PLAIN_TRANSFORM_COST
+
+
+def convolution_on_planes(op: Conv2dOp, v: Versions, block: int) -> tuple[str, SSAValue] | None:
+    """A convolution with pixels as its lanes, where that is faster than blocks of channels: its layout and result."""
+    if computes_in_planes(op, v, block):
+        return planar_convolution(op, v)
+    return product_of_patches(op, v) if multiplies_patches(op, v) else None
 
 
 def multiplies_patches(op: Conv2dOp, v: Versions) -> bool:

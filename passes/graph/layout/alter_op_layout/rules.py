@@ -68,8 +68,7 @@ from mlc.passes.graph.layout.alter_op_layout.blocks import (
     wasteful,
 )
 from mlc.passes.graph.layout.alter_op_layout.frames import picture_of
-from mlc.passes.graph.layout.alter_op_layout.patches import multiplies_patches, product_of_patches
-from mlc.passes.graph.layout.alter_op_layout.planes import computes_in_planes, planar_convolution
+from mlc.passes.graph.layout.alter_op_layout.patches import convolution_on_planes
 from mlc.passes.graph.layout.alter_op_layout.subpixel import transposed_convolution
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
@@ -96,11 +95,9 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
         return None
     if not is_constant(w):
         return None
-    if computes_in_planes(op, v, block):
-        return planar_convolution(op, v)
-    if multiplies_patches(op, v):
-        return product_of_patches(op, v)
     known = v.recorded.at(op)
+    if not known.outer and (made := convolution_on_planes(op, v, block)) is not None:
+        return made
     if op.groups == 1:
         inner = known.inner or near_block(channels, block, v.native(x))
         outer = known.outer or channel_block(outputs, block)
