@@ -20,7 +20,7 @@ TRIED_VECTORS = (1, 2, 4, 8, 16)
 """Vectors of an iteration of a pointwise loop that tuning tries."""
 
 UNROLLED_PIECES = 32
-"""Pieces of a row whose places are computed that are unrolled, at most. Source: pictures of 128 to 1200 columns on Zen 4,
+"""Pieces of a row whose places are computed that are unrolled, at most. Source: pictures of 128 to 1200 columns, Zen 4,
 whose quotients took 5 to 40 times as long as reading and adding."""
 
 
