@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import tempfile
 import tomllib
 from collections.abc import Iterator
@@ -33,6 +34,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if any(name == one or name.startswith((f"{one}/", f"{one}::", f"{one}[")) for one in TIERS[tier]):
                 item.add_marker(tier)
                 break
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_end_processes() -> None:
+    """A shell's background job ignores Ctrl-C, and its children inherit that; those that a test interrupts must not."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(scope="session", autouse=True)

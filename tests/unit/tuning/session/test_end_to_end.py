@@ -60,7 +60,6 @@ def test_a_model_is_tuned_compared_and_compiled_with_its_records(tmp_path, capsy
 
 
 SESSION = """
-import signal
 import sys
 import mlc
 from mlc.tuning.session.watch import Watcher
@@ -71,7 +70,6 @@ class Telling(Watcher):
         print(standing.trials, flush=True)
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     report = mlc.tune(product(), sys.argv[1], trials=2000, threads=1, tuner="random", watcher=Telling())
     print(report)
 """
