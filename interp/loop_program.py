@@ -348,6 +348,10 @@ def _broadcast(e: PythonEmitter, op: loop.BroadcastOp) -> str:
     return f"np.broadcast_to({e.name(op.value)}, {loop.shape_of(op.result.type)})"
 
 
+def _concat(e: PythonEmitter, op: loop.ConcatOp) -> str:
+    return f"np.concatenate(({', '.join(map(e.name, op.operands))},), {op.axis.value.data})"
+
+
 def _reduce(e: PythonEmitter, op: loop.ReduceOp) -> str:
     return f"_reduce({op.combiner.data!r}, {e.name(op.value)}, {tuple(op.axes.get_values())})"
 
@@ -407,6 +411,7 @@ _VALUES: dict[type[Operation], Callable[[PythonEmitter, Any], str]] = {
     loop.FmaOp: _fma,
     loop.ContractOp: _contract,
     loop.BroadcastOp: _broadcast,
+    loop.ConcatOp: _concat,
     loop.ReduceOp: _reduce,
     loop.CompareOp: _compare,
     loop.SelectOp: _select,

@@ -93,6 +93,13 @@ def _broadcast(p: CPrinter, op: loop.BroadcastOp) -> None:
     p.define(op.result, p.at(op.value))
 
 
+def _concat(p: CPrinter, op: loop.ConcatOp) -> None:
+    """The operand of each position along the axis; the last one needs no comparison."""
+    *first, last = op.values
+    chosen = [f"d{op.axis.value.data} == {k} ? {p.at(v)} : " for k, v in enumerate(first)]
+    p.define(op.result, "".join(chosen) + p.at(last))
+
+
 def _reduce(p: CPrinter, op: loop.ReduceOp) -> None:
     """The first lane, then the others in row-major order."""
     shape, axes = loop.shape_of(op.value.type), op.axes.get_values()
@@ -140,6 +147,7 @@ VALUES: dict[type[Operation], Callable[[CPrinter, Any], None]] = {
     loop.ContractOp: _contract,
     loop.CallIntrinsicOp: _intrinsic,
     loop.BroadcastOp: _broadcast,
+    loop.ConcatOp: _concat,
     loop.ReduceOp: _reduce,
     loop.CompareOp: _compare,
     loop.SelectOp: _select,

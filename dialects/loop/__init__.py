@@ -14,7 +14,7 @@ The loop dialect: scheduled loop nests over buffers, blocks, and register tiles 
     mask   ::= `mask` `(` expr,* `)` (`else` %fill)?    every expression must be >= 0, lane by lane
     tile   ::= `tile` `(` (dN `:` size),* `)`
     call   ::= `loop.call` callee `(` %buffer,* `)` `outputs` n `:` types     a function outside of mlc (external.py)
-    value  ::= `loop.fma` | `loop.contract` | `loop.broadcast` | `loop.reduce` | `loop.compare` | `loop.select`
+    value  ::= `loop.fma` | `loop.contract` | `loop.broadcast` | `loop.concat` | `loop.reduce` | `loop.compare` | `loop.select`
              | `loop.cast` | `loop.index`
              | upstream arith.* and math.* on scalars and on equal vector types
 
@@ -55,6 +55,7 @@ from mlc.dialects.loop.values import (
     BroadcastOp,
     CastOp,
     CompareOp,
+    ConcatOp,
     FmaOp,
     ReduceOp,
     SelectOp,
@@ -79,6 +80,7 @@ __all__ = [
     "CallIntrinsicOp",
     "CastOp",
     "CompareOp",
+    "ConcatOp",
     "ContractOp",
     "ExternCallOp",
     "FmaOp",
@@ -122,6 +124,7 @@ Loop = Dialect(
         ContractOp,
         ExternCallOp,
         BroadcastOp,
+        ConcatOp,
         ReduceOp,
         CompareOp,
         SelectOp,

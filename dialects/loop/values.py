@@ -1,4 +1,4 @@
-"""Ops that compute on scalars and register tiles: fma, broadcast, reduce, compare, select, cast."""
+"""Ops that compute on scalars and register tiles: fma, broadcast, concat, reduce, compare, select, cast."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
+    IntegerAttr,
     StringAttr,
     VectorType,
     i1,
@@ -20,6 +21,7 @@ from xdsl.irdl import (
     prop_def,
     result_def,
     traits_def,
+    var_operand_def,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -151,6 +153,65 @@ class BroadcastOp(IRDLOperation):
     def verify_(self) -> None:
         if not broadcasts_to(self.value.type, self.result.type):
             raise VerifyException(f"expected a value that broadcasts to {self.result.type}, but got {self.value.type}")
+
+
+@irdl_op_definition
+class ConcatOp(TextOp):
+    """Tiles of size 1 along an axis, side by side: `loop.concat %a, %b axis 0 : vector<1x8xf32> to vector<2x8xf32>`."""
+
+    name = "loop.concat"
+    values = var_operand_def(VectorType)
+    axis = prop_def(IntegerAttr)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+
+    @staticmethod
+    def make(values: Sequence[SSAValue], axis: int) -> ConcatOp:
+        """Values of one type, which has size 1 along the axis."""
+        t = values[0].type
+        return ConcatOp.create(
+            operands=values,
+            properties={"axis": IntegerAttr(axis, i64)},
+            result_types=[tile_type(element_of(t), _lengthened(t, axis, len(values)))],
+        )
+
+    def verify_(self) -> None:
+        if not self.values:
+            raise VerifyException("expected at least one operand")
+        first, axis = self.values[0].type, self.axis.value.data
+        for v in self.values:
+            if v.type != first:
+                raise VerifyException(f"expected operands of one type, but got {first} and {v.type}")
+        shape = shape_of(first)
+        if not 0 <= axis < len(shape):
+            raise VerifyException(f"expected an axis below {len(shape)}, the rank of the tiles, but got {axis}")
+        if shape[axis] != 1:
+            raise VerifyException(f"expected tiles of size 1 along axis {axis}, but got {first}")
+        expected = tile_type(element_of(first), _lengthened(first, axis, len(self.values)))
+        if self.result.type != expected:
+            raise VerifyException(f"expected a result of type {expected}, but got {self.result.type}")
+
+    def write(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_list(self.values, printer.print_operand)
+        printer.print_string(f" axis {self.axis.value.data}")
+        print_conversion(printer, self.values[0], self.result)
+
+    @classmethod
+    def read(cls, parser: Parser) -> ConcatOp:
+        names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_unresolved_operand)
+        parser.parse_keyword("axis")
+        axis = parser.parse_integer()
+        first, result = parse_conversion(parser, names[0])
+        rest = [parser.resolve_operand(name, first.type) for name in names[1:]]
+        return ConcatOp.create(
+            operands=[first, *rest], properties={"axis": IntegerAttr(axis, i64)}, result_types=[result]
+        )
+
+
+def _lengthened(t: Attribute, axis: int, size: int) -> tuple[int, ...]:
+    """The shape of a tile with another size along an axis."""
+    return tuple(size if k == axis else n for k, n in enumerate(shape_of(t)))
 
 
 @irdl_op_definition

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
@@ -123,6 +123,33 @@ def _broadcast(f: FunctionLowering, op: loop.BroadcastOp) -> None:
         f.define(op.result, natives)
         return
     f.define(op.result, broadcast_values(f.b, f.tile(op.value), tuple(t.get_shape())))
+
+
+def _concat(f: FunctionLowering, op: loop.ConcatOp) -> None:
+    """Native values side by side; along the last axis they become the lanes of vectors."""
+    t, axis = op.result.type, op.axis.value.data
+    assert isinstance(t, VectorType)
+    tiles = [f.tile(v) for v in op.values]
+    natives: list[SSAValue] = []
+    if axis == len(t.get_shape()) - 1:
+        for outer, chunk in f.positions(t):
+            parts = [tile.take(f.b, outer, 0, SCALAR) for tile in tiles[chunk.start : chunk.start + chunk.valid]]
+            natives.append(_gathered(f.b, parts, chunk, machine_type(t.element_type)))
+    else:
+        per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
+        for k, (outer, chunk) in enumerate(f.positions(t)):
+            natives.append(tiles[outer[axis]].take(f.b, outer, k % per_row, chunk))
+    f.define(op.result, natives)
+
+
+def _gathered(b: Builder, parts: list[SSAValue], chunk: Chunk, element: Attribute) -> SSAValue:
+    """A native value of scalars."""
+    if not chunk.width:
+        return parts[0]
+    v = b.poison(native_type(element, chunk))
+    for lane, part in enumerate(parts):
+        v = b.insert(v, part, lane)
+    return v
 
 
 def _compare(f: FunctionLowering, op: loop.CompareOp) -> None:
@@ -250,6 +277,7 @@ VALUES: dict[type[Operation], Callable[[FunctionLowering, Any], None]] = {
     loop.ContractOp: contract,
     loop.CallIntrinsicOp: call_intrinsic,
     loop.BroadcastOp: _broadcast,
+    loop.ConcatOp: _concat,
     loop.CompareOp: _compare,
     loop.SelectOp: _select,
     loop.CastOp: _cast,

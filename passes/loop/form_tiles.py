@@ -22,13 +22,14 @@ from xdsl.irdl import IRDLOperation
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import PassFailedException
 
-from mlc.dialects import loop, scalar
+from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
-from mlc.dialects.index import Div, Index, const, dim, term_dims, tile
+from mlc.dialects.index import Div, Index, const, dim, term_dims
+from mlc.passes.loop.block_values import BlockValues
+from mlc.passes.loop.constant_selects import holding, pieces
 from mlc.passes.loop.dissolve_block import DissolvedBlock, holds_tiles
 from mlc.passes.loop.form_contract import drop_cast, is_contraction, is_unsigned, narrow_factor
 from mlc.passes.loop.index_space.domain import body_ops
-from mlc.passes.loop.index_space.space import IndexSpace
 
 COMBINES = {op: c.name for c in COMBINERS.values() for op in (c.float_op, c.int_op)}
 
@@ -54,24 +55,11 @@ INDEX_SOURCE_TYPES = (i64, f64)
 """Types from which indices are computed; a load of them that is uniform over the lanes stays a scalar."""
 
 
-class BlockToTiles:
+class BlockToTiles(BlockValues):
     """Translates the body of one block: each scalar value becomes a tile, or stays a scalar where no axis occurs."""
 
     def __init__(self, block: loop.BlockOp, nest: Sequence[loop.ForOp]) -> None:
-        self.block = block
-        self.sizes = tuple(f.extent or 0 for f in nest)
-        self.anchor: Operation = nest[0] if nest else block
-        self.location = block.location
-        """The location of further tile ops."""
-        self.values: dict[SSAValue, SSAValue] = {}
-        self.space = IndexSpace(self.sizes)
-        self.operands = self.space.values
-        """The index operands of the translated expressions."""
-        axes = {f.iv: tile(k) + f.lower.const for k, f in enumerate(nest)}
-        axis_of = [axes[v] if v in axes else self.space.dim(v) for v in block.args]
-        ranges = self.space.ranges
-        self.bindings = tuple(e.substitute(lambda d: axis_of[d], ranges) for e in block.bindings.data)
-        self.where = tuple(e.substitute(lambda d: axis_of[d], ranges) for e in block.where_exprs)
+        super().__init__(block, nest)
         self.reduce_axes = self._reduce_axes()
         self.wide_axes = [k for k in sorted(self.reduce_axes) if self.sizes[k] > 1]
         self.contracts = is_contraction(block, self.sizes, self.wide_axes, self.where)
@@ -90,7 +78,7 @@ class BlockToTiles:
         self._translate(self.block.body.block, [])
 
     def _translate(self, body: Block, conditions: list[Index]) -> None:
-        self.axes: dict[SSAValue, Index] = dict(zip(body.args, self.bindings, strict=True))
+        self.axes = dict(zip(body.args, self.bindings, strict=True))
         self.mask = (*self.where, *conditions)
         ops = body_ops(body)
         self.stored = {
@@ -102,67 +90,6 @@ class BlockToTiles:
             handler = HANDLERS.get(type(op), BlockToTiles.elementwise)
             self.location = self.block.location if isinstance(op.location, UnknownLoc) else op.location
             handler(self, op)
-
-    # --- helpers ---
-
-    def emit(self, op: Operation) -> SSAValue | None:
-        """Put a translated op in front of the nest."""
-        block = self.anchor.parent
-        assert block is not None
-        op.location = self.location
-        block.insert_op_before(op, self.anchor)
-        return op.results[0] if op.results else None
-
-    def value(self, op: Operation) -> SSAValue:
-        """Put an op with one result in front of the nest."""
-        v = self.emit(op)
-        assert v is not None
-        return v
-
-    def get(self, v: SSAValue) -> SSAValue:
-        """The translation of a value; a value from outside of the block stays itself."""
-        known = self.values.get(v)
-        if known is None and v in self.axes:
-            known = self.values[v] = self._index_value(self.axes[v])
-        return v if known is None else known
-
-    def _index_value(self, e: Index) -> SSAValue:
-        """An index expression as a tile, or as a scalar where it uses no tile axis."""
-        tiled = any(d < 0 for d in e.dims())
-        return self.value(loop.IndexOp.make(e, self.operands, self.sizes if tiled else ()))
-
-    def exprs(self, exprs: Sequence[Index], operands: Sequence[SSAValue]) -> list[Index]:
-        """Index expressions over the block's axes as ones over the loops outside and the tile axes."""
-
-        def one(d: int) -> Index:
-            v = operands[d]
-            known = self.axes.get(v)
-            if known is not None:
-                return known
-            return self.space.dim(self.values.get(v, v))
-
-        return [e.substitute(one, self.space.ranges) for e in exprs]
-
-    def affine(self, exprs: Sequence[Index], operands: Sequence[SSAValue]) -> list[Index]:
-        """Index expressions without values that differ by lane, which only loads (as gathers) may have."""
-        found = self.exprs(exprs, operands)
-        if any(loop.shape_of(self.operands[d].type) for e in found for d in e.dims() if d >= 0):
-            raise PassFailedException(
-                f"expected block '{self.block.name_}' to use index values read from memory only as indices of loads; "
-                f"do not vectorize its loops"
-            )
-        return found
-
-    def stretch(self, v: SSAValue, shape: Sequence[int]) -> SSAValue:
-        """A value broadcast to a tile shape."""
-        if not shape or loop.shape_of(v.type) == tuple(shape):
-            return v
-        return self.value(loop.BroadcastOp.make(v, loop.tile_type(loop.element_of(v.type), tuple(shape))))
-
-    def common_shape(self, values: Sequence[SSAValue]) -> tuple[int, ...]:
-        """The shape to which all values stretch; () of scalars."""
-        shapes = [s for v in values if (s := loop.shape_of(v.type))]
-        return tuple(max(ns) for ns in zip(*shapes, strict=True)) if shapes else ()
 
     def predicate(self, exprs: Sequence[Index]) -> list[Index]:
         """
@@ -183,17 +110,6 @@ class BlockToTiles:
                 f"not in a mod; do not vectorize that loop"
             )
         return _extreme(e, {d: self.sizes[-1 - d] - 1 for d in axes}, True)
-
-    def holds(self, mask: Sequence[Index], shape: Sequence[int]) -> SSAValue:
-        """Whether all expressions are >= 0, lane by lane."""
-        total: SSAValue | None = None
-        for e in mask:
-            index = self._index_value(e)
-            zero = self.stretch(self.scalar_constant(0, IndexType()), loop.shape_of(index.type))
-            one = self.stretch(self.value(loop.CompareOp.make("sge", index, zero)), shape)
-            total = one if total is None else self.value(_and(total, one))
-        assert total is not None
-        return total
 
     # --- ops ---
 
@@ -284,10 +200,6 @@ class BlockToTiles:
     def constant(self, op: arith.ConstantOp) -> None:
         """Constants stay scalars."""
         self.values[op.result] = self.value(op.clone())
-
-    def scalar_constant(self, number: float | int, element: Attribute) -> SSAValue:
-        """A scalar constant."""
-        return self.value(scalar.constant(number, element))
 
     def load(self, op: loop.LoadOp) -> None:
         """A load of an element becomes one of a tile, or a gather where an index is a tile itself."""
@@ -412,8 +324,26 @@ class BlockToTiles:
 
     def index(self, op: loop.IndexOp) -> None:
         """An index expression as a value."""
-        (expr,) = self.affine(op.map.data, op.args)
-        self.values[op.result] = self._index_value(expr)
+        (self.positions[op.result],) = self.affine(op.map.data, op.args)
+
+    def compare(self, op: loop.CompareOp) -> None:
+        """A comparison, which is not computed as long as only selects use what is known of it."""
+        e = self.positions.get(op.a)
+        known = None if e is None else holding(op, e, self.sizes)
+        if known is None:
+            self.elementwise(op)
+        else:
+            self.known[op.result] = known
+
+    def select(self, op: loop.SelectOp) -> None:
+        """A select; by a known comparison, it is a choice of values by position."""
+        known = self.known.get(op.condition)
+        sides = [self.selected.get(v) or self.get(v) for v in (op.a, op.b)] if known else ()
+        found = pieces(known, *sides) if known and len(sides) == 2 else None
+        if found is None:
+            self.elementwise(op)
+        else:
+            self.selected[op.result] = found
 
 
 def _is_monotone(e: Index, d: int) -> bool:
@@ -441,10 +371,6 @@ def _extreme(e: Index, last: dict[int, int], largest: bool) -> Index:
     return total
 
 
-def _and(a: SSAValue, b: SSAValue) -> Operation:
-    return arith.AndIOp.create(operands=[a, b], result_types=[a.type])
-
-
 def _flags(cls: type[Operation]) -> dict[str, Attribute]:
     if issubclass(cls, IRDLOperation) and "fastmath" in cls.get_irdl_definition().properties:
         return {"fastmath": arith.FastMathFlagsAttr("none")}
@@ -458,6 +384,8 @@ HANDLERS: dict[type[Operation], Callable[[BlockToTiles, Any], None]] = {
     loop.LoadOp: BlockToTiles.load,
     loop.StoreOp: BlockToTiles.store,
     loop.IndexOp: BlockToTiles.index,
+    loop.CompareOp: BlockToTiles.compare,
+    loop.SelectOp: BlockToTiles.select,
 }
 
 

@@ -22,8 +22,8 @@ from mlc.targets.cost.thresholds import HOISTED_ELEMENTS
 TRAPPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.FloorDivSIOp)
 PURE = (
     *(op for op in (*arith.Arith.operations, *math.Math.operations) if op not in TRAPPING),
-    *(loop.FmaOp, loop.ContractOp, loop.BroadcastOp, loop.ReduceOp, loop.CompareOp, loop.SelectOp, loop.CastOp),
-    *(loop.IndexOp, loop.CallIntrinsicOp),
+    *(loop.FmaOp, loop.ContractOp, loop.BroadcastOp, loop.ConcatOp, loop.ReduceOp, loop.CompareOp, loop.SelectOp),
+    *(loop.CastOp, loop.IndexOp, loop.CallIntrinsicOp),
 )
 
 _TOUCH_MEMORY = {loop.LoadOp, loop.StoreOp, loop.GatherOp, loop.ExternCallOp}

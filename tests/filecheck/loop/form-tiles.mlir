@@ -80,3 +80,59 @@ loop.func @take(%X: memref<9x16xf32>, %I: memref<4xi64>, %Y: memref<4x16xf32>) a
     }
   }
 }
+
+// A select by the position along an axis is a concatenation of the values: no index, comparison or mask is left.
+// CHECK-LABEL: loop.func @rows_by_position
+// CHECK-NEXT:    %[[X:.*]] = loop.load %A[0, d1] tile (d0 : 3, d1 : 16) : vector<1x16xf32>
+// CHECK-NEXT:    %[[Y:.*]] = loop.load %A[1, d1] tile (d0 : 3, d1 : 16) : vector<1x16xf32>
+// CHECK-NEXT:    %[[S:.*]] = arith.addf %[[X]], %[[Y]] : vector<1x16xf32>
+// CHECK-NOT:     loop.{{index|compare|select|broadcast}}
+// CHECK:         %[[C:.*]] = loop.concat %[[S]], %[[Y]], %[[X]] axis 0 : vector<1x16xf32> to vector<3x16xf32>
+// CHECK-NEXT:    loop.store %[[C]], %B[d0, d1] tile (d0 : 3, d1 : 16) : vector<3x16xf32>
+loop.func @rows_by_position(%A: memref<2x16xf32>, %B: memref<3x16xf32>) attributes {outputs = 1 : i64} {
+  loop.for %i = 0 to 3 vectorized {
+    loop.for %j = 0 to 16 vectorized {
+      loop.block "rows" (%u : 3 = %i, %v : 16 = %j) {
+        %x = loop.load %A[0, %v] : f32
+        %y = loop.load %A[1, %v] : f32
+        %s = arith.addf %x, %y : f32
+        %p = loop.index 1 - %u : index
+        %0 = arith.constant 0 : index
+        %1 = arith.constant 1 : index
+        %second = loop.compare sge %p, %0 : index
+        %inner = loop.select %second, %y, %x : i1, f32
+        %first = loop.compare sge %p, %1 : index
+        %chosen = loop.select %first, %s, %inner : i1, f32
+        loop.store %chosen, %B[%u, %v] : f32
+      }
+    }
+  }
+}
+
+// Along the lanes of vectors, and of a value that differs along the axis, it stays a select.
+// CHECK-LABEL: loop.func @lanes_by_position
+// CHECK:         %[[L:.*]] = loop.compare slt
+// CHECK:         loop.select
+// CHECK:         %[[K:.*]] = loop.load %A[d0, d1] tile (d0 : 2, d1 : 16) : vector<2x16xf32>
+// CHECK:         loop.select
+// CHECK-NOT:     loop.concat
+loop.func @lanes_by_position(%A: memref<2x16xf32>, %B: memref<2x16xf32>) attributes {outputs = 1 : i64} {
+  loop.for %i = 0 to 2 vectorized {
+    loop.for %j = 0 to 16 vectorized {
+      loop.block "rows" (%u : 2 = %i, %v : 16 = %j) {
+        %x = loop.load %A[0, %v] : f32
+        %y = loop.load %A[1, %v] : f32
+        %p = loop.index %v : index
+        %8 = arith.constant 8 : index
+        %low = loop.compare slt %p, %8 : index
+        %lanes = loop.select %low, %y, %x : i1, f32
+        %z = loop.load %A[%u, %v] : f32
+        %q = loop.index %u : index
+        %1 = arith.constant 1 : index
+        %top = loop.compare slt %q, %1 : index
+        %chosen = loop.select %top, %z, %lanes : i1, f32
+        loop.store %chosen, %B[%u, %v] : f32
+      }
+    }
+  }
+}

@@ -384,6 +384,39 @@ loop.func @f() attributes {outputs = 0 : i64} {
 // -----
 
 loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant dense<1.0> : vector<1x4xf32>
+  %b = arith.constant dense<1.0> : vector<1x4xf64>
+  // expected-error @+1 {{expected operands of one type, but got vector<1x4xf32> and vector<1x4xf64>}}
+  %c = "loop.concat"(%a, %b) <{axis = 0 : i64}> : (vector<1x4xf32>, vector<1x4xf64>) -> vector<2x4xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant dense<1.0> : vector<1x4xf32>
+  // expected-error @+1 {{expected an axis below 2, the rank of the tiles, but got 2}}
+  %c = loop.concat %a, %a axis 2 : vector<1x4xf32> to vector<2x4xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant dense<1.0> : vector<1x4xf32>
+  // expected-error @+1 {{expected tiles of size 1 along axis 1, but got vector<1x4xf32>}}
+  %c = loop.concat %a, %a axis 1 : vector<1x4xf32> to vector<1x8xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant dense<1.0> : vector<1x4xf32>
+  // expected-error @+1 {{expected a result of type vector<2x4xf32>, but got vector<3x4xf32>}}
+  %c = loop.concat %a, %a axis 0 : vector<1x4xf32> to vector<3x4xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
   %a = arith.constant 1.0 : f32
   %c = arith.constant 1.0 : f64
   %m = arith.constant true

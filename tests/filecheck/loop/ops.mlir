@@ -67,6 +67,9 @@ loop.func @tiles(%A: memref<64x64xf32>, %I: memref<16xi64>, %C: memref<64x64xf32
     // CHECK-NEXT: loop.yield %n, %b : vector<4x16xf32>, f32
     loop.yield %n, %b : vector<4x16xf32>, f32
   }
+  // CHECK: %row1 = loop.load %A[1, d1]
+  %row0 = loop.load %A[0, d1] tile (d0 : 4, d1 : 16) : vector<1x16xf32>
+  %row1 = loop.load %A[1, d1] tile (d0 : 4, d1 : 16) : vector<1x16xf32>
   // CHECK: %s = loop.reduce sum %acc axes [1] : vector<4x16xf32> to vector<4x1xf32>
   %s = loop.reduce sum %acc axes [1] : vector<4x16xf32> to vector<4x1xf32>
   // CHECK-NEXT: loop.store %s, %C[d0, 0] mask (-d0 + 2) tile (d0 : 4, d1 : 16) : vector<4x1xf32>
@@ -80,6 +83,9 @@ loop.func @tiles(%A: memref<64x64xf32>, %I: memref<16xi64>, %C: memref<64x64xf32
   %c = loop.compare olt %g, %acc : vector<4x16xf32>
   // CHECK-NEXT: %v = loop.select %c, %g, %acc : vector<4x16xi1>, vector<4x16xf32>
   %v = loop.select %c, %g, %acc : vector<4x16xi1>, vector<4x16xf32>
+  // CHECK-NEXT: %both = loop.concat %row0, %row1 axis 0 : vector<1x16xf32> to vector<2x16xf32>
+  // GENERIC: "loop.concat"(%row0, %row1) <{axis = 0 : i64}> : (vector<1x16xf32>, vector<1x16xf32>) -> vector<2x16xf32>
+  %both = loop.concat %row0, %row1 axis 0 : vector<1x16xf32> to vector<2x16xf32>
   // CHECK-NEXT: %h = loop.cast truncf %v : vector<4x16xf32> to vector<4x16xf16>
   %h = loop.cast truncf %v : vector<4x16xf32> to vector<4x16xf16>
   // CHECK-NEXT: %d = loop.load %A[0, 0] : f32 {my.nontemporal}

@@ -144,6 +144,26 @@ def test_reduce_compare_select_index():
     assert (m == np.where(a == a.max(axis=1, keepdims=True), grid, -1)).all()
 
 
+def test_concat():
+    func = kernel(
+        "%A: memref<3x4xf32>, %B: memref<2x4xf32>, %C: memref<1x2xf32>",
+        """
+  %x = loop.load %A[2, d1] tile (d0 : 3, d1 : 4) : vector<1x4xf32>
+  %y = loop.load %A[0, d1] tile (d0 : 3, d1 : 4) : vector<1x4xf32>
+  %rows = loop.concat %x, %y axis 0 : vector<1x4xf32> to vector<2x4xf32>
+  loop.store %rows, %B[d0, d1] tile (d0 : 2, d1 : 4) : vector<2x4xf32>
+  %p = loop.load %A[1, 1] tile (d0 : 1, d1 : 1) : vector<1x1xf32>
+  %q = loop.load %A[1, 3] tile (d0 : 1, d1 : 1) : vector<1x1xf32>
+  %lanes = loop.concat %p, %q axis 1 : vector<1x1xf32> to vector<1x2xf32>
+  loop.store %lanes, %C[d0, d1] tile (d0 : 1, d1 : 2) : vector<1x2xf32>""",
+        outputs=2,
+    )
+    a = random(3, 4)
+    b, c = interp.run(func, [a])
+    assert (b == a[[2, 0]]).all()
+    assert (c == a[[1], 1::2]).all()
+
+
 def test_symbols_are_arguments():
     func = parse("""
 loop.func @f(%A: memref<?xf32>, %B: memref<?xf32>, %n: index) attributes {outputs = 1 : i64} {

@@ -194,6 +194,24 @@ def test_reduce(combiner):
     agree(*(reduction(combiner, element, a) for element in ("f32", "bf16", "i32") for a in axes))
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_concat(axis):
+    """Tiles side by side, also as lanes."""
+    one, both, sizes = ("1x4", "3x4", (3, 4)) if axis == 0 else ("4x1", "4x3", (4, 3))
+    tile = f"tile (d0 : {sizes[0]}, d1 : {sizes[1]})"
+    text = f"""
+loop.func @f(%x: memref<{N}xf32>, %y: memref<{both}xf32>) attributes {{outputs = 1 : i64}} {{
+  %a = loop.load %x[d{1 - axis}] {tile} : vector<{one}xf32>
+  %b = loop.load %x[d{1 - axis} * 2 + 3] {tile} : vector<{one}xf32>
+  %c = loop.concat %b, %a, %b axis {axis} : vector<{one}xf32> to vector<{both}xf32>
+  loop.store %c, %y[d0, d1] {tile} : vector<{both}xf32>
+}}"""
+    x = data("f32")
+    ((y, *_), *_) = agree((text, [x], 0))
+    rows = np.stack([x[3:11:2], x[:4], x[3:11:2]])
+    assert (y == (rows if axis == 0 else rows.T)).all()
+
+
 def test_structure():
     """Loops of every kind, a block with init and predicate, heap and stack buffers, carried values that swap."""
     rng = np.random.default_rng(1)

@@ -358,6 +358,25 @@ def test_indices_as_values_and_dense_constants():
     differential(text, [], [a + 1 + a % 3 * 10 + np.arange(3)[:, None]], passes=(), widths=(128, 512))
 
 
+@pytest.mark.parametrize(("axis", "one"), [(0, "1x3x21"), (1, "2x1x21"), (2, "2x3x1")])
+def test_concatenated_tiles(axis, one):
+    """Values side by side, also as the lanes of whole and ragged vectors."""
+    both, size = "2x3x21", (2, 3, 21)[axis]
+    at = [", ".join(str(k) if d == axis else f"d{d}" for d in range(3)) for k in reversed(range(size))]
+    tile = "tile (d0 : 2, d1 : 3, d2 : 21)"
+    loads = [f"%x{k} = loop.load %X[{at[k]}] {tile} : vector<{one}xf32>" for k in range(size)]
+    names = ", ".join(f"%x{k}" for k in range(size))
+    text = func(
+        "%X: memref<2x3x21xf32>, %Y: memref<2x3x21xf32>",
+        "\n".join(loads)
+        + f"""
+        %c = loop.concat {names} axis {axis} : vector<{one}xf32> to vector<{both}xf32>
+        loop.store %c, %Y[d0, d1, d2] {tile} : vector<{both}xf32>""",
+    )
+    x = rand(2, 3, 21)
+    differential(text, [x], [np.flip(x, axis)], passes=(), widths=(128, 256, 512))
+
+
 def test_block_axes_as_values():
     body = """%n = arith.index_cast %v : index to i32
       %m = loop.index %v * 2 + 1 : index
