@@ -81,22 +81,26 @@ def _onnxruntime(job: Job) -> Run:
     return lambda: session.run(None, inputs)
 
 
-def _openvino(job: Job) -> Run:
+def openvino_request(path: Path, threads: int, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Any:
+    """A request of OpenVINO that computes in f32 (and in bytes what the file quantises)."""
     import openvino
 
     core = openvino.Core()
-    model = core.read_model(job.original)
-    if job.shapes:
-        model.reshape({name: list(shape) for name, shape in job.shapes.items()})
+    model = core.read_model(path)
+    if shapes:
+        model.reshape({name: list(shape) for name, shape in shapes.items()})
     config = {
-        "INFERENCE_NUM_THREADS": job.threads,
+        "INFERENCE_NUM_THREADS": threads,
         "NUM_STREAMS": 1,
         "PERFORMANCE_HINT": "LATENCY",
         "INFERENCE_PRECISION_HINT": "f32",
         "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0",  # else it rounds the activations of weights in bytes to bytes
     }
-    request = core.compile_model(model, "CPU", config).create_infer_request()
-    inputs = job.inputs()
+    return core.compile_model(model, "CPU", config).create_infer_request()
+
+
+def _openvino(job: Job) -> Run:
+    request, inputs = openvino_request(job.original, job.threads, job.shapes), job.inputs()
     return lambda: list(request.infer(inputs, share_inputs=True, share_outputs=True).values())
 
 

@@ -1,5 +1,5 @@
 """
-Measure quantised models: mlc beside onnxruntime, in bytes and in floats; `make bench-quantized` runs this.
+Measure quantised models: mlc beside onnxruntime and OpenVINO, in bytes and floats; `make bench-quantized` runs this.
 
     python benchmarks/quantized.py [--quick] [--model resnet50] [--threads 1] [--prepare]
 
@@ -11,8 +11,10 @@ them, and compiles, so that a later run measures nothing but running. How figure
 
 import argparse
 import json
+import statistics
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import models
 import numpy as np
 import onnx
 import onnx.version_converter
+from contenders import openvino_request
 from measure import best_blas, gate, in_turns
 from run import CONSOLE, ROOT, table, threads_of
 
@@ -121,9 +124,29 @@ class Quantised:
                 found[f"ort {kind}"] = partial(models.session(path, threads).run, None)
         return found
 
+    def openvino_runs(self, threads: int) -> dict[str, Callable[[Arrays], list[Any]]]:
+        """OpenVINO's programs of the files in bytes; nothing where it is not installed, or cannot read a file."""
+        if find_spec("openvino") is None:
+            return {}
+        found: dict[str, Callable[[Arrays], list[Any]]] = {}
+        for kind, path in ((PAIRS, self.pairs), (DYNAMIC, self.dynamic)):
+            if path is None:
+                continue
+            try:
+                request = openvino_request(path, threads)
+            except RuntimeError as error:
+                CONSOLE.print(f"openvino {kind} of {self.case.name}: {str(error).splitlines()[0]}", highlight=False)
+                continue
+            found[f"ov {kind}"] = partial(_infer, request)
+        return found
+
 
 def _run(exe: Any, inputs: Arrays) -> list[Any]:
     return [np.array(a) for a in exe(inputs).values()]
+
+
+def _infer(request: Any, inputs: Arrays) -> list[Any]:
+    return list(request.infer(dict(inputs), share_inputs=True, share_outputs=True).values())
 
 
 def _step(path: Path) -> float | None:
@@ -173,14 +196,20 @@ def agreement(model: Quantised) -> dict[str, Any]:
 
 def _print_times(records: list[dict[str, Any]]) -> None:
     names = list(dict.fromkeys(name for record in records for name in record["ms"]))
-    rows = table("ms, the least of all calls", "model", "threads", *names, "int8 / f32", "mlc / ort, pairs", "gate")
+    rows = table("ms, the least of all calls", "model", "threads", *names, "int8 / f32", "pairs / best peer", "gate")
+    by_threads: dict[int, list[float]] = {}
     for record in records:
         least = {name: one["min"] for name, one in record["ms"].items()}
         cells = [f"{least[name]:.3g}" if name in least else "-" for name in names]
-        ratios = least[f"mlc {PAIRS}"] / least["mlc f32"], least[f"mlc {PAIRS}"] / least[f"ort {PAIRS}"]
+        peer = min(ms for name, ms in least.items() if name in (f"ort {PAIRS}", f"ov {PAIRS}"))
+        ratios = least[f"mlc {PAIRS}"] / least["mlc f32"], least[f"mlc {PAIRS}"] / peer
+        by_threads.setdefault(record["threads"], []).append(ratios[1])
         head = (record["model"], str(record["threads"]))
         rows.add_row(*head, *cells, *(f"{ratio:.2f}" for ratio in ratios), gate(record))
     CONSOLE.print(rows)
+    for threads, ratios in by_threads.items():
+        mean = statistics.geometric_mean(ratios)
+        CONSOLE.print(f"{threads} threads: pairs / best peer, geometric mean {mean:.2f}", highlight=False)
 
 
 def _like(values: Mapping[str, Any], name: str) -> str:
@@ -204,7 +233,7 @@ def _print_values(values: Mapping[str, Any]) -> None:
 
 def main() -> None:
     """Quantise, measure, and write the record."""
-    parser = argparse.ArgumentParser(description="measure quantised models beside onnxruntime")
+    parser = argparse.ArgumentParser(description="measure quantised models beside onnxruntime and OpenVINO")
     parser.add_argument("--quick", action="store_true", help="less time")
     parser.add_argument("--prepare", action="store_true", help="make and compile the models only")
     parser.add_argument("--only", choices=("times", "values"), help="default: both")
@@ -220,7 +249,8 @@ def main() -> None:
     for name in args.model or [one for one in NAMES if one in models.available()]:
         model = Quantised(name)
         for threads in threads_of(args):
-            runs = {who: partial(run, model.case.inputs) for who, run in model.runs(threads).items()}
+            programs = model.runs(threads) | model.openvino_runs(threads)
+            runs = {who: partial(run, model.case.inputs) for who, run in programs.items()}
             if not args.prepare and args.only != "values":
                 record["times"].append({"model": name, **in_turns(runs, seconds, threads)})
         if not args.prepare and args.only != "times":

@@ -14,8 +14,8 @@ The loop dialect: scheduled loop nests over buffers, blocks, and register tiles 
     mask   ::= `mask` `(` expr,* `)` (`else` %fill)?    every expression must be >= 0, lane by lane
     tile   ::= `tile` `(` (dN `:` size),* `)`
     call   ::= `loop.call` callee `(` %buffer,* `)` `outputs` n `:` types     a function outside of mlc (external.py)
-    value  ::= `loop.fma` | `loop.contract` | `loop.broadcast` | `loop.concat` | `loop.reduce` | `loop.compare` | `loop.select`
-             | `loop.cast` | `loop.index`
+    value  ::= `loop.fma` | `loop.contract` | `loop.broadcast` | `loop.concat` | `loop.reduce` | `loop.compare`
+             | `loop.select` | `loop.cast` | `loop.index`
              | upstream arith.* and math.* on scalars and on equal vector types
 
 Loops run from `lo` to `hi` in steps of one. A tile access names the tile axes d0, d1, ... in its index expressions; an

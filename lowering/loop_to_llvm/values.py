@@ -138,7 +138,8 @@ def _concat(f: FunctionLowering, op: loop.ConcatOp) -> None:
     else:
         per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
         for k, (outer, chunk) in enumerate(f.positions(t)):
-            natives.append(tiles[outer[axis]].take(f.b, outer, k % per_row, chunk))
+            position: int = outer[axis]
+            natives.append(tiles[position].take(f.b, outer, k % per_row, chunk))
     f.define(op.result, natives)
 
 
