@@ -16,7 +16,6 @@ from mlc.dialects.attributes import EXTERNAL_COMPILER, GRAPH_DEVICE, MAIN_SYMBOL
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
 from mlc.driver.cache import Cache, key_of
-from mlc.driver.compare.validated import check_program
 from mlc.driver.describe import describe, origins_of, write_weights
 from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, rooms, signature_of
@@ -141,8 +140,11 @@ class Compilation:
                 "report": self.report(len(description["nodes"])),
             }
             artifact = draft.finish()
-        for validator in self.validators if not self.options.memory.separate else ():
-            check_program(artifact, validator, self.target, self.options.threads)
+        if self.validators and not self.options.memory.separate:
+            from mlc.driver.compare.validated import check_program
+
+            for validator in self.validators:
+                check_program(artifact, validator, self.target, self.options.threads)
         return artifact
 
     def plan(self) -> tuple[FuncOp, dict[str, FuncOp]]:

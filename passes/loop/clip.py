@@ -13,7 +13,7 @@ from mlc.dialects import loop
 from mlc.dialects.attributes import LOOP_CLIP
 from mlc.dialects.index import ZERO, Index, IndexMapAttr, const
 from mlc.passes.loop.cuts import cut, erase_nest
-from mlc.passes.loop.index_space.domain import loops_around
+from mlc.passes.loop.index_space.domain import blocks_of, loops_and_blocks, loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings, set_exprs
 from mlc.passes.loop.index_space.space import IndexSpace
 from mlc.passes.loop.masked_operands import add_predicates, masked_operand, over_arguments, remove_mask
@@ -21,9 +21,11 @@ from mlc.passes.loop.masked_operands import add_predicates, masked_operand, over
 
 def clip_loops(func: loop.FuncOp) -> None:
     """Clip the loops of a kernel that are marked, outer ones first."""
-    while f := next((op for op in func.walk() if isinstance(op, loop.ForOp) and LOOP_CLIP in op.attributes), None):
+    while f := next(
+        (op for op in loops_and_blocks(func) if LOOP_CLIP in op.attributes and isinstance(op, loop.ForOp)), None
+    ):
         del f.attributes[LOOP_CLIP]
-        blocks = [op for op in f.walk() if isinstance(op, loop.BlockOp)]
+        blocks = blocks_of(f)
         for block in blocks:
             mask_to_predicate(block)
         if len(blocks) == 1 and f.extent is not None and f.lower.is_const and not clip_bounds(f, blocks[0]):
@@ -86,7 +88,7 @@ def peel(f: loop.ForOp) -> None:
         one = f.clone()
         parent.insert_op_before(one, f)
         one.properties["bounds"] = IndexMapAttr((const(k), const(k + 1)))
-        for block in [op for op in one.walk() if isinstance(op, loop.BlockOp)]:
+        for block in blocks_of(one):
             begin(block, one)
     f.detach()
     f.erase()
@@ -118,6 +120,6 @@ def begin(block: loop.BlockOp, within: loop.ForOp) -> None:
                 f.properties["bounds"] = IndexMapAttr((const(first), f.upper))
             if f.lower.const < sure < f.upper.const and f.kind.data == "serial":
                 for part in cut(f, sure):
-                    for copy in [op for op in part.walk() if isinstance(op, loop.BlockOp)]:
+                    for copy in blocks_of(part):
                         begin(copy, within)
                 return

@@ -20,7 +20,7 @@ from mlc.dialects import loop
 from mlc.dialects.attributes import LOOP_BAND
 from mlc.dialects.index import Div, Index, at_least, const, dim
 from mlc.passes.loop.index_space.accesses import blocks_accessing
-from mlc.passes.loop.index_space.domain import loops_around
+from mlc.passes.loop.index_space.domain import blocks_of, loops_and_blocks, loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings, set_exprs
 from mlc.passes.loop.index_space.space import IndexSpace
 from mlc.passes.loop.masked_operands import add_predicates, masked_operand, over_arguments, remove_mask
@@ -34,7 +34,7 @@ Predicates = frozenset[Index]
 
 def clip_bands(func: loop.FuncOp) -> None:
     """Clip the loops of a kernel that are marked."""
-    marked = [op for op in func.walk() if isinstance(op, loop.ForOp) and LOOP_BAND in op.attributes]
+    marked = [op for op in loops_and_blocks(func) if LOOP_BAND in op.attributes and isinstance(op, loop.ForOp)]
     if not marked:
         return
     masked = {b: load for b in blocks_of(func) if (load := masked_operand(b)) is not None}
@@ -50,11 +50,6 @@ def clip_bands(func: loop.FuncOp) -> None:
         del f.attributes[LOOP_BAND]
     for block, predicates in unread.items():
         drop_predicates(block, predicates)
-
-
-def blocks_of(op: loop.FuncOp | loop.ForOp) -> list[loop.BlockOp]:
-    """The blocks in a kernel or in a loop."""
-    return [b for b in op.walk() if isinstance(b, loop.BlockOp)]
 
 
 def drop_predicates(block: loop.BlockOp, predicates: Predicates) -> None:

@@ -7,7 +7,7 @@ a box: per dimension an expression that is fixed in the block, and constant boun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -17,8 +17,8 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, ZERO, Index, const, term_dims, tile_ranges
-from mlc.passes.loop.index_space.coverage import reads_own_writes, values_inside
-from mlc.passes.loop.index_space.domain import is_symbol, loop_of, loops_around
+from mlc.passes.loop.index_space.coverage import reads_own_writes
+from mlc.passes.loop.index_space.domain import is_symbol, is_within, loop_of, loops_around
 from mlc.passes.loop.index_space.expressions import set_exprs
 from mlc.passes.loop.index_space.space import IndexSpace
 
@@ -47,7 +47,11 @@ def common_block(uses: Sequence[Operation], top: Block) -> Block:
 
 
 def home_of(ops: Sequence[loop.AccessOp], top: Block) -> Block:
-    """The innermost block that holds all accesses and writes, each time it runs, all of the buffer that it reads."""
+    """
+    The innermost block that holds all accesses and writes, each time it runs, all of the buffer that it reads.
+
+    The accesses are given in the order of the text, here and below.
+    """
     block = common_block(ops, top)
     while block is not top and (_carries_values(block, ops) or not writes_cover_reads(block, ops)):
         parent = block.parent_op()
@@ -63,14 +67,12 @@ Box = list[tuple[Index, int, int]]
 
 def writes_cover_reads(block: Block, ops: Sequence[loop.AccessOp]) -> bool:
     """Whether the box of each load in a block lies in the box of the stores before it."""
-    inside = values_inside(block)
     space = IndexSpace()
-    order = {op: k for k, op in enumerate(block.walk())}
-    same = _same_in_each_run(ops, space, inside)
+    same = _same_in_each_run(ops, space, block)
     sizes = [n for k, n in enumerate(loop.buffer_type(ops[0].buffer).get_shape()) if k not in same]
     written: list[Box] = []
-    for op in sorted(ops, key=lambda op: order[op]):
-        box = [one for k, one in enumerate(_box(op, space, inside)) if k not in same]
+    for op in ops:
+        box = [one for k, one in enumerate(_box(op, space, block)) if k not in same]
         if isinstance(op, loop.StoreOp):
             written = _joined(written, box)
         elif isinstance(op, loop.GatherOp) or not any(_covers(w, box, sizes) for w in written):
@@ -78,7 +80,7 @@ def writes_cover_reads(block: Block, ops: Sequence[loop.AccessOp]) -> bool:
     return True
 
 
-def _same_in_each_run(ops: Sequence[loop.AccessOp], space: IndexSpace, inside: set[SSAValue]) -> set[int]:
+def _same_in_each_run(ops: Sequence[loop.AccessOp], space: IndexSpace, home: Block) -> set[int]:
     """
     The axes of symbolic size along which each run of the block stores at the same indices.
 
@@ -89,24 +91,24 @@ def _same_in_each_run(ops: Sequence[loop.AccessOp], space: IndexSpace, inside: s
     for op in ops:
         if isinstance(op, loop.StoreOp) and axes:
             exprs = space.exprs(op.map.data, op.indices)
-            axes = {k for k in axes if all(d < 0 or _is_fixed(space.values[d], inside) for d in exprs[k].dims())}
+            axes = {k for k in axes if all(d < 0 or _is_fixed(space.values[d], home) for d in exprs[k].dims())}
     return axes
 
 
-def _is_fixed(value: SSAValue, inside: set[SSAValue]) -> bool:
+def _is_fixed(value: SSAValue, home: Block) -> bool:
     """Whether a value is a symbol, or the index of a loop in the block whose bounds use only such values."""
     if is_symbol(value):
         return True
     f = loop_of(value)
-    return f is not None and value in inside and all(_is_fixed(v, inside) for v in f.indices)
+    return f is not None and is_within(value, home) and all(_is_fixed(v, home) for v in f.indices)
 
 
-def _box(op: loop.AccessOp, space: IndexSpace, inside: set[SSAValue]) -> Box:
-    """The box that an access touches in a block in which the values `inside` vary."""
+def _box(op: loop.AccessOp, space: IndexSpace, home: Block) -> Box:
+    """The box that an access touches in a block, as the values defined there vary."""
     ranges = space.ranges_with(tile_ranges(op.tile_sizes))
     box: Box = []
     for e in space.exprs(op.map.data, op.indices):
-        outer = _outer_part(e, space, inside)
+        outer = _outer_part(e, space, home)
         box.append((outer, *(e - outer).bounds(ranges)))
     return box
 
@@ -144,8 +146,7 @@ def _carries_values(home: Block, ops: Sequence[loop.AccessOp]) -> bool:
     It cannot where the first access stores, and does so in each iteration: without a predicate, or with one that
     holds for the first lane and the first iteration of the loops further in.
     """
-    first = _first_in(home, ops)
-    access = next(op for op in first.walk() if op in ops)
+    access = ops[0]
     if not isinstance(access, loop.StoreOp):
         return True
     space = IndexSpace()
@@ -159,12 +160,6 @@ def _carries_values(home: Block, ops: Sequence[loop.AccessOp]) -> bool:
     return any(e.substitute(starts).bounds(space.ranges)[0] < 0 for e in mask)
 
 
-def _first_in(block: Block, ops: Sequence[Operation]) -> Operation:
-    """The first op of `block` that is, or holds, one of the ops."""
-    tops = {_ancestor_in(block, op) for op in ops}
-    return next(o for o in block.ops if o in tops)
-
-
 def _ancestor_in(block: Block, op: Operation) -> Operation:
     """The op of `block` that is, or holds, this one."""
     while op.parent is not block:
@@ -174,27 +169,31 @@ def _ancestor_in(block: Block, op: Operation) -> Operation:
     return op
 
 
-def _outer_part(e: Index, space: IndexSpace, inside: set[SSAValue]) -> Index:
+def _outer_part(e: Index, space: IndexSpace, home: Block) -> Index:
     """The terms of a subscript that are fixed in the block where the buffer lives."""
-    fixed = {t: c for t, c in e.terms if not any(d < 0 or space.values[d] in inside for d in term_dims(t))}
+    fixed = {t: c for t, c in e.terms if not any(d < 0 or is_within(space.values[d], home) for d in term_dims(t))}
     return Index.of(0, fixed)
 
 
-def accesses_of(alloc: loop.AllocOp) -> list[loop.AccessOp] | None:
-    """The loads, stores and gathers that are all uses of a buffer, one for each use; None where there are others."""
+Order = Mapping[Operation, int]
+"""The number of each op in the text of a kernel."""
+
+
+def accesses_of(alloc: loop.AllocOp, order: Order) -> list[loop.AccessOp] | None:
+    """The loads, stores and gathers that are all uses of a buffer, in the order of the text; None of other uses."""
     uses = [use.operation for use in alloc.result.uses]
     found = [op for op in uses if isinstance(op, loop.AccessOp)]
-    return found if len(found) == len(uses) else None
+    return sorted(found, key=lambda op: order[op]) if len(found) == len(uses) else None
 
 
-def split_among_siblings(alloc: loop.AllocOp, top: Block) -> list[loop.AllocOp]:
+def split_among_siblings(alloc: loop.AllocOp, top: Block, order: Order) -> list[loop.AllocOp]:
     """
     A buffer that several runs of sibling ops use, with no value passed from one to another, becomes one buffer per run.
 
     Such are the main part and the rest of a partitioned loop; a rest of one iteration is several ops. Each of these may
     be a partitioned loop again. -> the buffers.
     """
-    ops = accesses_of(alloc)
+    ops = accesses_of(alloc, order)
     if ops is None or len(ops) < 2:
         return [alloc]
     home = home_of(ops, top)
@@ -210,7 +209,7 @@ def split_among_siblings(alloc: loop.AllocOp, top: Block) -> list[loop.AllocOp]:
         for op in part:
             op.operands = [copy.result if v is alloc.result else v for v in op.operands]
         allocs.append(copy)
-    return [part for one in allocs for part in split_among_siblings(one, top)] if len(allocs) > 1 else allocs
+    return [part for one in allocs for part in split_among_siblings(one, top, order)] if len(allocs) > 1 else allocs
 
 
 def _independent_runs(home: Block, parts: dict[Operation, list[loop.AccessOp]]) -> list[list[loop.AccessOp]]:
@@ -227,24 +226,23 @@ def _independent_runs(home: Block, parts: dict[Operation, list[loop.AccessOp]]) 
     return [*([waiting] if waiting else []), *reversed(runs)]
 
 
-def compact_buffer(alloc: loop.AllocOp) -> None:
+def compact_buffer(alloc: loop.AllocOp, order: Order) -> None:
     """Move one buffer inwards, never outwards, and shrink it to its access region."""
-    ops = accesses_of(alloc)
+    ops = accesses_of(alloc, order)
     if not ops:
         return
     assert alloc.parent is not None
     home = home_of(ops, alloc.parent)
     alloc.detach()
-    home.insert_op_before(alloc, _first_in(home, ops))
+    home.insert_op_before(alloc, _ancestor_in(home, ops[0]))
     parallel = any(under_parallel(op.parent) for op in ops if op.parent is not None)
     alloc.properties["scope"] = StringAttr("local" if under_parallel(home) or not parallel else "shared")
-    inside = values_inside(home)
     space = IndexSpace()
     found = [(op, space.exprs(op.map.data, op.indices)) for op in ops]
     t = alloc.result.type
     shape, origin = list(t.get_shape()), list[Index]()
     for k in range(len(shape)):
-        origin.append(_shrink_axis(k, shape, found, space, inside))
+        origin.append(_shrink_axis(k, shape, found, space, home))
     if shape == list(t.get_shape()):
         return
     _retype(alloc, MemRefType(t.element_type, shape))
@@ -258,7 +256,7 @@ def _shrink_axis(
     shape: list[int],
     found: Sequence[tuple[loop.AccessOp, tuple[Index, ...]]],
     space: IndexSpace,
-    inside: set[SSAValue],
+    home: Block,
 ) -> Index:
     """The origin of the access region along one axis; the axis' size shrinks to the region's extent."""
     lows, highs = list[int](), list[int]()
@@ -266,7 +264,7 @@ def _shrink_axis(
     for op, exprs in found:
         if isinstance(op, loop.GatherOp) and op.at.value.data == k:
             return ZERO
-        fixed = _outer_part(exprs[k], space, inside)
+        fixed = _outer_part(exprs[k], space, home)
         if outer is None:
             outer = fixed
         elif outer != fixed:
@@ -296,10 +294,11 @@ def _retype(alloc: loop.AllocOp, t: MemRefType) -> None:
 
 def compact_buffers(func: loop.FuncOp) -> None:
     """All buffers of a kernel."""
-    for alloc in [op for op in func.walk() if isinstance(op, loop.AllocOp)]:
+    order = {op: k for k, op in enumerate(func.walk())}
+    for alloc in [op for op in order if isinstance(op, loop.AllocOp)]:
         assert alloc.parent is not None
-        for part in split_among_siblings(alloc, alloc.parent):
-            compact_buffer(part)
+        for part in split_among_siblings(alloc, alloc.parent, order):
+            compact_buffer(part, order)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, IndexMapAttr, const
-from mlc.passes.loop.index_space.domain import body_ops
+from mlc.passes.loop.index_space.domain import blocks_of, body_ops
 from mlc.passes.loop.index_space.space import IndexSpace
 
 
 def blocks_in(op: Operation) -> list[loop.BlockOp]:
     """The blocks with predicates in an op."""
-    return [b for b in op.walk() if isinstance(b, loop.BlockOp) and b.where is not None]
+    return [b for b in blocks_of(op) if b.where is not None]
 
 
 def cut(f: loop.ForOp, at: int | Index) -> list[Operation]:

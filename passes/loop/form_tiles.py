@@ -29,7 +29,7 @@ from mlc.passes.loop.block_values import BlockValues
 from mlc.passes.loop.constant_selects import holding, pieces
 from mlc.passes.loop.dissolve_block import DissolvedBlock, holds_tiles
 from mlc.passes.loop.form_contract import drop_cast, is_contraction, is_unsigned, narrow_factor
-from mlc.passes.loop.index_space.domain import body_ops
+from mlc.passes.loop.index_space.domain import blocks_of, body_ops, loops_and_blocks
 
 COMBINES = {op: c.name for c in COMBINERS.values() for op in (c.float_op, c.int_op)}
 
@@ -391,12 +391,12 @@ HANDLERS: dict[type[Operation], Callable[[BlockToTiles, Any], None]] = {
 
 def form_tiles(func: loop.FuncOp) -> None:
     """Rewrite every block of a kernel."""
-    for block in [op for op in func.walk() if isinstance(op, loop.BlockOp)]:
+    for block in blocks_of(func):
         rewrite = DissolvedBlock(block) if holds_tiles(block) else BlockToTiles(block, vectorized_nest(block))
         rewrite.run()
         rewrite.anchor.detach()
         rewrite.anchor.erase(safe_erase=False)
-    for op in func.walk():
+    for op in loops_and_blocks(func):
         if isinstance(op, loop.ForOp) and op.kind.data == "vectorized":
             raise PassFailedException(
                 f"expected vectorized loops to stand perfectly round one block, but the loop over "

@@ -21,7 +21,7 @@ from mlc.passes.loop import ragged
 from mlc.passes.loop.clip import clip_loops
 from mlc.passes.loop.clip_bands import clip_bands
 from mlc.passes.loop.cuts import blocks_in, cut, erase_nest, two_bodies
-from mlc.passes.loop.index_space.domain import is_symbol, loops_around
+from mlc.passes.loop.index_space.domain import blocks_of, is_symbol, loops_and_blocks, loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings
 from mlc.passes.loop.index_space.predicates import always_holds
 from mlc.passes.loop.index_space.space import IndexSpace
@@ -100,7 +100,7 @@ class Partition:
         if any(self.ragged.get(g) == key for g in around):
             return None
         first, second = version(f, term, turn, space)
-        for op, copy in zip(first.walk(), second.walk(), strict=True):
+        for op, copy in zip(loops_and_blocks(first), loops_and_blocks(second), strict=True):
             if op in self.ragged:
                 self.ragged[copy] = self.ragged[op]
         self.ragged[second] = key
@@ -184,7 +184,7 @@ def drop_proved(block: loop.BlockOp) -> None:
 def turning_points(f: loop.ForOp) -> set[int]:
     """The iterations of a loop at which masks of its loads turn; only masks that depend on this loop alone."""
     points: set[int] = set()
-    for block in (op for op in f.walk() if isinstance(op, loop.BlockOp)):
+    for block in blocks_of(f):
         space = IndexSpace()
         bound = space.exprs(block.bindings.data, block.args)
         bindings: dict[SSAValue, Index] = dict(zip(block.body.block.args, bound, strict=True))
@@ -203,9 +203,8 @@ def turning_points(f: loop.ForOp) -> set[int]:
 
 def cut_at_masks(func: loop.FuncOp) -> None:
     """Split a loop around one block where a mask turns, so that in each part the mask always or never holds."""
-    for f in [op for op in func.walk() if isinstance(op, loop.ForOp)]:
-        blocks = sum(isinstance(op, loop.BlockOp) for op in f.walk())
-        if blocks != 1 or f.kind.data != "serial" or f.results or f.extent is None or not f.lower.is_const:
+    for f in [op for op in loops_and_blocks(func) if isinstance(op, loop.ForOp)]:
+        if len(blocks_of(f)) != 1 or f.kind.data != "serial" or f.results or f.extent is None or not f.lower.is_const:
             continue
         for at in sorted(turning_points(f), reverse=True):
             cut(f, at)

@@ -9,7 +9,7 @@ Halide's ShiftInwards of the partial tile (`shift`), and a smaller tile for what
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, Term, at_least, c
 from mlc.passes.loop import cuts
 from mlc.passes.loop.cuts import move_body, two_bodies
 from mlc.passes.loop.index_space.accesses import block_of
-from mlc.passes.loop.index_space.domain import loop_of, loops_around
+from mlc.passes.loop.index_space.domain import blocks_of, loop_of, loops_and_blocks, loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings
 from mlc.passes.loop.index_space.predicates import implies
 from mlc.passes.loop.index_space.regions import running_terms
@@ -231,7 +231,7 @@ def _rows(r: Ragged, small: loop.ForOp) -> list[loop.ForOp] | None:
 
 def _follow(body: loop.ForOp, by: Index, number: int, step: int, space: IndexSpace) -> None:
     """Move a tile's origin: add `by` wherever the blocks of the tile add `step` times the dimension `number`."""
-    for block in _blocks(body):
+    for block in blocks_of(body):
         own = space.copy()
         exprs = [own.exprs(es, block.args) for es in (block.bindings.data, block.where_exprs)]
         bindings, where = ([x + by * (x.coefficient(number) // step) for x in es] for es in exprs)
@@ -251,8 +251,8 @@ def _may_move(body: loop.ForOp, iv: SSAValue, step: int, place: Sequence[SSAValu
     if step <= 0 or any(iv in f.indices for f in body.walk() if isinstance(f, loop.ForOp) and f is not body):
         return False
     begun: set[SSAValue] = set()
-    added = {buffer for block in _blocks(body) for buffer in _accumulated(block)}
-    for block in _blocks(body):
+    added = {buffer for block in blocks_of(body) for buffer in _accumulated(block)}
+    for block in blocks_of(body):
         numbers = [k for k, v in enumerate(block.args) if v is iv]
         exprs = (*block.bindings.data, *block.where_exprs)
         if any(e.coefficient(n) % step or _in_division(e, n) for e in exprs for n in numbers):
@@ -343,7 +343,7 @@ def _over_symbols(term: Term, space: IndexSpace) -> bool:
 
 def _inside(f: loop.ForOp, e: Index, space: IndexSpace) -> tuple[Index, bool]:
     """The terms of a predicate that use loops inside of a loop, and whether all these loops are vectorized."""
-    loops = [g for g in f.body.walk() if isinstance(g, loop.ForOp) and g.iv in space.numbers]
+    loops = [g for g in loops_and_blocks(f) if g is not f and isinstance(g, loop.ForOp) and g.iv in space.numbers]
     loops = [g for g in loops if e.uses(space.numbers[g.iv])]
     inner = running_terms(e, e.dims() - space.numbers_of(loops))
     return inner, all(g.kind.data == "vectorized" for g in loops)
@@ -351,12 +351,8 @@ def _inside(f: loop.ForOp, e: Index, space: IndexSpace) -> tuple[Index, bool]:
 
 def _reduces(f: loop.ForOp) -> bool:
     """Whether a loop runs along a reduction axis of a block."""
-    pairs = [(b, e) for b in _blocks(f) if f.iv in b.args for e in b.bindings.data[b.num_spatial :]]
+    pairs = [(b, e) for b in blocks_of(f) if f.iv in b.args for e in b.bindings.data[b.num_spatial :]]
     return any(e.uses(b.args.index(f.iv)) for b, e in pairs)
-
-
-def _blocks(op: Operation) -> Iterator[loop.BlockOp]:
-    return iter([b for b in op.walk() if isinstance(b, loop.BlockOp)])
 
 
 __all__ = ["Ragged", "drop", "split"]

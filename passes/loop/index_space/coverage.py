@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from mlc.dialects import loop
 from mlc.dialects.index import dim, tile_ranges
+from mlc.passes.loop.index_space.domain import is_within
 from mlc.passes.loop.index_space.regions import Interval, interval_of
 from mlc.passes.loop.index_space.space import IndexSpace
 
@@ -37,17 +37,15 @@ class _FilledRegions:
     stores: Collection[Operation]
     space: IndexSpace = field(default_factory=IndexSpace)
     known: dict[Operation, list[Region]] = field(default_factory=dict)
-    inside: dict[Block, set[SSAValue]] = field(default_factory=dict)
+    fronts: dict[Block, dict[Operation, list[Region]]] = field(default_factory=dict)
+    """Of each block of ops: the boxes that the ops in front of each op fill."""
 
     def before(self, read: loop.AccessOp, home: Block) -> bool:
         """Whether the ops in front of a load, in one of the blocks around it up to `home`, fill all that it reads."""
         top: Operation = read
         while (block := top.parent) is not None:
-            written = self._of_all(takewhile(lambda op, last=top: op is not last, block.ops))
-            if written:
-                if block not in self.inside:
-                    self.inside[block] = values_inside(block)
-                wanted = self._read(read, self.inside[block])
+            if written := self._in_front(top, block):
+                wanted = self._read(read, block)
                 if any(all(map(_holds, region, wanted)) for region in written):
                     return True
             parent = block.parent_op()
@@ -56,10 +54,22 @@ class _FilledRegions:
             top = parent
         return False
 
-    def _read(self, op: loop.AccessOp, inside: Collection[SSAValue]) -> Region:
-        """The bounding box of the elements that a load reads as the variables `inside` run, the others fixed."""
+    def _in_front(self, op: Operation, block: Block) -> list[Region]:
+        """The boxes that the ops in front of an op of a block fill."""
+        if block not in self.fronts:
+            front = self.fronts[block] = {}
+            written: list[Region] = []
+            for one in block.ops:
+                front[one] = written
+                for region in self._of(one):
+                    written = _joined(written, region)
+        return self.fronts[block][op]
+
+    def _read(self, op: loop.AccessOp, block: Block) -> Region:
+        """The bounding box of the elements that a load reads as the values of a block vary, the others fixed."""
         exprs = self.space.exprs(op.map.data, op.indices)
-        fixed = {n for n, value in enumerate(self.space.values) if value not in inside}
+        used = {d for e in exprs for d in e.dims() if d >= 0}
+        fixed = {d for d in used if not is_within(self.space.values[d], block)}
         ranges = self.space.ranges_with(tile_ranges(op.tile_sizes))
         return [interval_of(e, fixed, ranges) for e in exprs]
 
@@ -73,6 +83,8 @@ class _FilledRegions:
 
     def _of(self, op: Operation) -> list[Region]:
         """The boxes that an op fills."""
+        if not isinstance(op, loop.StoreOp | loop.ForOp):
+            return []
         if op not in self.known:
             self.known[op] = self._filled(op)
         return self.known[op]
@@ -111,17 +123,6 @@ def _tile_axes_differ(op: loop.StoreOp) -> bool:
     """Whether no axis of the tile occurs in two subscripts, so that the tile fills the box around it."""
     used = [d for e in op.map.data for d in e.dims() if d < 0]
     return len(used) == len(set(used))
-
-
-def values_inside(home: Block) -> set[SSAValue]:
-    """The values that vary in a block: its results and the indices of its loops, nested ones included."""
-    inside: set[SSAValue] = set()
-    for op in home.ops:
-        for o in op.walk():
-            inside.update(o.results)
-            if isinstance(o, loop.ForOp):
-                inside.add(o.iv)
-    return inside
 
 
 def _joined(written: list[Region], region: Region) -> list[Region]:

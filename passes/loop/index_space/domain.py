@@ -13,7 +13,7 @@ then also holds, trivially, where nothing runs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -43,6 +43,37 @@ def loops_around(op: Operation, within: Operation | None = None) -> list[ForOp]:
 def body_ops(block: Block) -> list[Operation]:
     """The ops of a block without its terminator."""
     return [op for op in block.ops if not isinstance(op, YieldOp)]
+
+
+def loops_and_blocks(op: Operation) -> Generator[ForOp | BlockOp]:
+    """The loops and blocks in an op, itself included, in the order of the text; blocks are not looked into."""
+    if isinstance(op, BlockOp):
+        yield op
+        return
+    if isinstance(op, ForOp):
+        yield op
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.ops:
+                if inner.regions:
+                    yield from loops_and_blocks(inner)
+
+
+def blocks_of(op: Operation) -> list[BlockOp]:
+    """The blocks in an op, itself included."""
+    return [one for one in loops_and_blocks(op) if isinstance(one, BlockOp)]
+
+
+def is_within(value: SSAValue, home: Block) -> bool:
+    """Whether a value is defined in a block of ops, or deeper: a result there, or the index of a loop."""
+    owner = value.owner
+    block = owner if isinstance(owner, Block) else owner.parent
+    if block is home and isinstance(owner, Block):
+        return False
+    while block is not None and block is not home:
+        parent = block.parent_op()
+        block = parent.parent if parent is not None else None
+    return block is home
 
 
 def loop_of(value: SSAValue) -> ForOp | None:
