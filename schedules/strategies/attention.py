@@ -142,6 +142,9 @@ class AttentionSchedule:
         if self.open:
             return open_query_block(self.target)
         block = query_block(self.queries, self.keys, self.target, band=self.masked)
+        if not self.masked:  # a few heads of few queries: each thread gets a block
+            shares = ceil(self.threads / prod(self.parts.scores.extents[: self.parts.rank - 2]))
+            block = min(block, ceil(ceil(self.queries / self.width) / shares) * self.width)
         tried = sizes(self.queries, block, TRIED_VECTORS * self.width, self.width)
         if self.masked:  # the masks are over blocks of this size
             tried = tuple(n for n in tried if block % n == 0)
@@ -192,6 +195,9 @@ class AttentionSchedule:
         most = self.s.choose("mix_rows", blocks(TRIED_ROWS), AUTO) or size.rows
         rows = max(r for r in divisors(self.block) if r <= most)
         row, i = self.split(i, self.queries, self.block)
+        if not outer and not row:  # one head of one block is one task, whose loop the other stages move into
+            first, i = s.split(i, [1, None])
+            row = [first]
         i_tile, i = self.split(i, self.block, rows)
         part: list[SSAValue] = []
         if self.open and not self.deals_heads:

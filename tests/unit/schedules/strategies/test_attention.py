@@ -87,6 +87,31 @@ def test_one_kernel_with_the_right_values(tmp_path, sizes, form, threads):
     assert "softmax" in node["kernel"]
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("n", "s", "d"), [(48, 48, 64), (17, 9, 8), (40, 700, 16), (100, 60, 32)])
+def test_matrices_without_batch_axes(tmp_path, n, s, d, threads):
+    """One head without an axis for heads: a block of queries is a task, one for each thread where there are enough."""
+    q, k, kt, w = tensor(n, d), tensor(s, d), tensor(d, s), tensor(n, s)
+    text = f"""
+func.func @main(%q: {q}, %k: {k}, %v: {k}) -> {q} {{
+  %0 = graph.transpose %k {{axes = [1, 0]}} : ({k}) -> {kt}
+  %1 = graph.batch_matmul %q, %0 : ({q}, {kt}) -> {w}
+  %2 = graph.softmax %1 : {w}
+  %3 = graph.batch_matmul %2, %v : ({w}, {k}) -> {q}
+  func.return %3 : {q}
+}}"""
+    rng = np.random.default_rng(n)
+    a, b, c = (rng.standard_normal(shape, dtype=np.float32) for shape in ((n, d), (s, d), (s, d)))
+    path = tmp_path / "attention.mlir"
+    path.write_text(text)
+    exe = compile_model(path, threads=threads, cache=False)
+    (got,) = exe(dict(zip([spec.name for spec in exe.inputs], (a, b, c), strict=True))).values()
+    scores = a.astype(np.float64) @ b.T
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    np.testing.assert_allclose(got, p / p.sum(-1, keepdims=True) @ c, rtol=1e-4, atol=1e-5)
+    assert len(exe.graph_json["nodes"]) == 1
+
+
 def test_few_queries_stay_apart(tmp_path):
     path = tmp_path / "attention.mlir"
     path.write_text(attention(1, 4, 1, 64, 32, 32))
