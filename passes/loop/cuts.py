@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
@@ -45,25 +47,32 @@ def erase_nest(op: Operation) -> list[Operation]:
     return []
 
 
-def move_body(f: loop.ForOp, to: loop.ForOp) -> None:
-    """Move the body of `f` into `to`, a new detached loop, which becomes the only op in `f`."""
-    body = f.body.block
-    for op in body_ops(body):
+def move_ops(ops: Sequence[Operation], to: loop.ForOp) -> None:
+    """Move adjacent ops into `to`, a new detached loop, which takes their place."""
+    block = ops[0].parent
+    assert block is not None
+    block.insert_op_before(to, ops[0])
+    for op in ops:
         op.detach()
         to.body.block.add_op(op)
     to.body.block.add_op(loop.YieldOp.create())
-    body.insert_op_before(to, f.yield_op)
 
 
-def two_bodies(f: loop.ForOp, main: Index, ragged: Index, space: IndexSpace) -> tuple[loop.ForOp, loop.ForOp]:
-    """Loop versioning: two copies of a loop's body, in loops inside of it with the trip counts `main` and `ragged`."""
+def two_bodies(
+    f: loop.ForOp, main: Index, ragged: Index, space: IndexSpace, ops: Sequence[Operation] = ()
+) -> tuple[loop.ForOp, loop.ForOp]:
+    """
+    Loop versioning: two copies of a loop's body, in loops inside of it with the trip counts `main` and `ragged`.
+
+    With `ops`, adjacent ones of the body, copies of these alone.
+    """
     first = loop.ForOp.make(main, operands=space.values, name="main")
     second = loop.ForOp.make(ragged, operands=space.values, name="ragged")
     first.location = second.location = f.location
-    move_body(f, first)
+    move_ops(ops or body_ops(f.body.block), first)
     copies: dict[SSAValue, SSAValue] = {}
     for op in body_ops(first.body.block):
         second.body.block.add_op(op.clone(copies))
     second.body.block.add_op(loop.YieldOp.create())
-    f.body.block.insert_op_before(second, f.yield_op)
+    f.body.block.insert_op_after(second, first)
     return first, second

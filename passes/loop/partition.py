@@ -16,13 +16,13 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
-from mlc.dialects.index import UNBOUNDED, Index, Range, Term, const, dim, term_dims
+from mlc.dialects.index import UNBOUNDED, ZERO, Index, Range, Term, const, dim, term_dims
 from mlc.passes.loop import ragged
 from mlc.passes.loop.clip import clip_loops
 from mlc.passes.loop.clip_bands import clip_bands
 from mlc.passes.loop.cuts import blocks_in, cut, erase_nest, two_bodies
-from mlc.passes.loop.index_space.domain import blocks_of, is_symbol, loops_and_blocks, loops_around
-from mlc.passes.loop.index_space.expressions import set_bindings
+from mlc.passes.loop.index_space.domain import blocks_of, body_ops, is_symbol, loops_and_blocks, loops_around
+from mlc.passes.loop.index_space.expressions import set_bindings, set_exprs
 from mlc.passes.loop.index_space.predicates import always_holds
 from mlc.passes.loop.index_space.space import IndexSpace
 
@@ -82,12 +82,16 @@ class Partition:
             if lower < turn.may_fail_from < upper and f.kind.data == "serial":
                 return cut(f, turn.may_fail_from)
             if lower < turn.may_fail_from < upper and f.kind.data == "parallel":
+                if (chosen := shorten(space.numbers[f.iv], expr, turn, space, around)) is not None:
+                    return chosen
                 if (chosen := self.version(f, space.numbers[f.iv], turn, space, around)) is not None:
                     return chosen
         for term, _ in expr.terms:
             if not isinstance(term, int) and (turn := Turn.of(expr, term, space)) is not None:
                 inner = [f for f in around if space.numbers.get(f.iv) in term_dims(term)][-1:]
                 if inner and inner[0].kind.data != "vectorized" and not inner[0].results and turn.is_inside:
+                    if (chosen := shorten(term, expr, turn, space, around)) is not None:
+                        return chosen
                     if (chosen := self.version(inner[0], term, turn, space, around)) is not None:
                         return chosen
         return None
@@ -136,21 +140,71 @@ class Turn:
         return -UNBOUNDED < self.span[0] < self.may_fail_from <= self.span[1] < UNBOUNDED
 
 
+def shorten(
+    term: Term, e: Index, turn: Turn, space: IndexSpace, around: Sequence[loop.ForOp]
+) -> list[Operation] | None:
+    """
+    Give a loop inside of a parallel one fewer iterations in the last of that: no body is copied.
+
+    `for %p = 0 to 2 parallel { for %i = 0 to 56 { block where (110 - %p * 56 - %i) } }` ->
+    `for %p = 0 to 2 parallel { for %i = 0 to 56 - (%p + 1) floordiv 2 { block } }`, where all blocks in the loop have
+    the predicate, and further loops stand between them and it. None where that does not apply.
+    """
+    last, factor = turn.span[1], dict(e.terms)[term]
+    inner = next((g for g in around if {term, space.numbers.get(g.iv)} == {t for t, _ in e.terms}), None)
+    if inner is None or len(e.terms) != 2 or turn.may_fail_from != last or inner.kind.data != "serial" or inner.results:
+        return None
+    step = -e.coefficient(space.numbers[inner.iv])
+    if inner.extent is None or inner.lower != ZERO or step <= 0 or not _holds_loops(inner):
+        return None
+    blocks = blocks_of(inner)
+    where = [space.exprs(block.where_exprs, block.args) for block in blocks]
+    if not all(e in own for own in where):
+        return None
+    runs = max(0, (e.const + factor * last) // step + 1)
+    is_last = Index(1 - turn.span[0], ((term, 1),)).floordiv(last - turn.span[0] + 1)
+    set_exprs(space, inner, {"bounds": [inner.lower, inner.upper - is_last * (inner.extent - runs)]})
+    for block, own in zip(blocks, where, strict=True):
+        bindings = space.exprs(block.bindings.data, block.args)
+        set_bindings(space, block, bindings, [one for one in own if one != e])
+    return [inner]
+
+
+def _holds_loops(f: loop.ForOp) -> bool:
+    """Whether a loop that runs on the machine stands in a loop."""
+    return any(isinstance(g, loop.ForOp) and g.kind.data == "serial" and g is not f for g in loops_and_blocks(f))
+
+
 def version(f: loop.ForOp, term: Term, turn: Turn, space: IndexSpace) -> list[Operation]:
     """
     Version a loop's body instead of splitting its range: a parallel loop stays whole, a quotient is no loop index.
 
     `for %p parallel { S }` -> `for %p parallel { for 0 to 1 - ragged { S } for 0 to ragged { S } }`, where `ragged`,
-    an index expression of %p that is 0 or 1, says that the predicate may fail.
+    an index expression of %p that is 0 or 1, says that the predicate may fail. What stands in front of all blocks with
+    predicates over the loop, and behind them, is not copied.
     """
     size = turn.span[1] - turn.span[0] + 1
     ragged = Index(size - turn.may_fail_from, ((term, 1),)).floordiv(size)
-    first, second = two_bodies(f, const(1) - ragged, ragged, space)
+    first, second = two_bodies(f, const(1) - ragged, ragged, space, _restricted(f))
     for block in blocks_in(first):
         _assume(block, term, (turn.span[0], turn.may_fail_from - 1), space)
     for block in blocks_in(second):
         _assume(block, term, (turn.may_fail_from, turn.span[1]), space)
     return [first, second]
+
+
+def _restricted(f: loop.ForOp) -> list[Operation]:
+    """The ops of a loop's body from the first to the last that holds blocks with predicates over the loop's index."""
+    ops = body_ops(f.body.block)
+    over = [k for k, op in enumerate(ops) if any(_restricts(block, f) for block in blocks_in(op))]
+    found = ops[over[0] : over[-1] + 1]
+    used = {use.operation for op in found for v in op.results for use in v.uses}
+    return found if all(any(op.is_ancestor(user) for op in found) for user in used) else ops
+
+
+def _restricts(block: loop.BlockOp, f: loop.ForOp) -> bool:
+    """Whether a predicate of a block uses the index of a loop."""
+    return any(v is f.iv and any(e.uses(k) for e in block.where_exprs) for k, v in enumerate(block.args))
 
 
 def _assume(block: loop.BlockOp, term: Term, span: Range, space: IndexSpace) -> None:
@@ -226,7 +280,8 @@ class PartitionPass(ModulePass):
     `loop.for %o = 0 to 5 { loop.for %i = 0 to 12 { block where (56 - %o * 12 - %i) } }`
     -> `loop.for %o = 0 to 4 { ... block }` and `loop.for %o = 4 to 5 { loop.for %i = 0 to 9 { block } }`.
     A loop around one block is also split where the mask of a load turns: the edges of a padded row, the parts of a
-    concatenation. A parallel loop stays whole; its body is versioned by `loop.for %ragged = 0 to <0 or 1>`.
+    concatenation. A parallel loop stays whole: a loop in it has fewer iterations in the last of its own, or its body is
+    versioned by `loop.for %ragged = 0 to <0 or 1>`.
 
     Where the extent is a symbol N, the partial tile is shifted inwards to end where the axis does, and an axis shorter
     than a tile is covered by smaller tiles in a loop marked `cold`; `loop.for %o = 0 to N ceildiv 4 { .. }` ->

@@ -20,9 +20,9 @@ from xdsl.ir import Operation, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, Term, at_least, const, dim, term_dims
 from mlc.passes.loop import cuts
-from mlc.passes.loop.cuts import move_body, two_bodies
+from mlc.passes.loop.cuts import move_ops, two_bodies
 from mlc.passes.loop.index_space.accesses import block_of
-from mlc.passes.loop.index_space.domain import blocks_of, loop_of, loops_and_blocks, loops_around
+from mlc.passes.loop.index_space.domain import blocks_of, body_ops, loop_of, loops_and_blocks, loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings
 from mlc.passes.loop.index_space.predicates import implies
 from mlc.passes.loop.index_space.regions import running_terms
@@ -134,7 +134,7 @@ def _guarded(r: Ragged) -> loop.ForOp:
     """`for %i { S where e }` -> `for %i { for 0 to (e >= 0) { S } }`."""
     guard = loop.ForOp.make(at_least(r.begins), operands=r.space.values, name="inside")
     guard.location = r.f.location
-    move_body(r.f, guard)
+    move_ops(body_ops(r.f.body.block), guard)
     drop(guard, r.begins, r.space)
     return guard
 
@@ -205,7 +205,7 @@ def retile(r: Ragged, small: loop.ForOp, iv: SSAValue) -> None:
     left = r.size - r.place.substitute({r.number: dim(number)})
     along = loop.ForOp.make((left + (r.half - 1)).floordiv(r.half), operands=space.values, name="part")
     along.location = r.f.location
-    move_body(small, along)
+    move_ops(body_ops(small.body.block), along)
     for f in rows:
         f.properties["bounds"] = IndexMapAttr((f.lower, const(r.half)))
     _follow(along, dim(space.number(along.iv)) * r.half, number, r.step, space)

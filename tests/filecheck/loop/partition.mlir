@@ -81,6 +81,56 @@ loop.func @fused(%Y: memref<3x21xf32>) attributes {outputs = 1 : i64} {
   }
 }
 
+// Where further loops stand inside, the serial loop has fewer iterations in the last of the parallel one.
+// CHECK-LABEL: loop.func @fewer
+// CHECK:         loop.for %[[P:.*]] = 0 to 4 parallel {
+// CHECK-NEXT:      loop.for %{{.*}} = 0 to -(((%[[P]] mod 2) + 1) floordiv 2) * 3 + 8 {
+// CHECK-NEXT:        loop.for %{{.*}} = 0 to 6 {
+// CHECK-NOT:     where
+// CHECK:       loop.func
+loop.func @fewer(%Y: memref<2x13x6xf32>) attributes {outputs = 1 : i64} {
+  loop.for %p = 0 to 4 parallel {
+    loop.for %i = 0 to 8 {
+      loop.for %j = 0 to 6 {
+        loop.block "fill" (%u : 2 = %p floordiv 2, %v : 13 = (%p mod 2) * 8 + %i, %w : 6 = %j) where (12 - (%p mod 2) * 8 - %i) {
+          %z = arith.constant 0.0 : f32
+          loop.store %z, %Y[%u, %v, %w] : f32
+        }
+      }
+    }
+  }
+}
+
+// Ops in front of the blocks with predicates, and behind them, are not copied.
+// CHECK-LABEL: loop.func @part_of_a_body
+// CHECK:         loop.for %[[P:.*]] = 0 to 5 parallel {
+// CHECK-NEXT:      loop.block "first"
+// CHECK:           loop.for %{{.*}} = 0 to -((%[[P]] + 1) floordiv 5) + 1 {
+// CHECK-NEXT:        loop.for %{{.*}} = 0 to 12 vectorized {
+// CHECK:           loop.for %{{.*}} = 0 to (%[[P]] + 1) floordiv 5 {
+// CHECK-NEXT:        loop.for %{{.*}} = 0 to 8 vectorized {
+// CHECK:           loop.block "last"
+// CHECK-NOT:       loop.block "{{first|last}}"
+// CHECK:       loop.func
+loop.func @part_of_a_body(%X: memref<5xf32>, %Y: memref<56xf32>, %Z: memref<5xf32>) attributes {outputs = 3 : i64} {
+  loop.for %o = 0 to 5 parallel {
+    loop.block "first" (%u : 5 = %o) {
+      %z = arith.constant 1.0 : f32
+      loop.store %z, %X[%u] : f32
+    }
+    loop.for %i = 0 to 12 vectorized {
+      loop.block "fill" (%v : 56 = %o * 12 + %i) where (55 - %o * 12 - %i) {
+        %z = arith.constant 0.0 : f32
+        loop.store %z, %Y[%v] : f32
+      }
+    }
+    loop.block "last" (%u : 5 = %o) {
+      %z = arith.constant 2.0 : f32
+      loop.store %z, %Z[%u] : f32
+    }
+  }
+}
+
 // A predicate that the bounds prove goes; one that turns with two loops at once stays.
 // CHECK-LABEL: loop.func @others
 // CHECK:         loop.block "proved" (%{{.*}} : 8 = %{{.*}}) {
