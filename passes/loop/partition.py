@@ -66,6 +66,11 @@ class Partition:
         around = loops_around(block)
         if (over_symbols := any(map(is_symbol, space.values))) and not symbolic:
             return None
+        parallel = space.numbers_of([f for f in around if f.kind.data == "parallel"])
+        for term in [t for t, _ in expr.terms if term_dims(t) <= parallel]:
+            turn = Turn.of(expr, term, space)
+            if turn is not None and turn.is_inside and (changed := shorten(term, expr, turn, space, around)):
+                return changed
         for f in [f for f in around if f.iv in space.numbers]:
             if over_symbols and (changed := ragged.split(self, f, expr, space)) is not None:
                 return changed
@@ -82,16 +87,12 @@ class Partition:
             if lower < turn.may_fail_from < upper and f.kind.data == "serial":
                 return cut(f, turn.may_fail_from)
             if lower < turn.may_fail_from < upper and f.kind.data == "parallel":
-                if (chosen := shorten(space.numbers[f.iv], expr, turn, space, around)) is not None:
-                    return chosen
                 if (chosen := self.version(f, space.numbers[f.iv], turn, space, around)) is not None:
                     return chosen
         for term, _ in expr.terms:
             if not isinstance(term, int) and (turn := Turn.of(expr, term, space)) is not None:
                 inner = [f for f in around if space.numbers.get(f.iv) in term_dims(term)][-1:]
                 if inner and inner[0].kind.data != "vectorized" and not inner[0].results and turn.is_inside:
-                    if (chosen := shorten(term, expr, turn, space, around)) is not None:
-                        return chosen
                     if (chosen := self.version(inner[0], term, turn, space, around)) is not None:
                         return chosen
         return None
@@ -152,7 +153,13 @@ def shorten(
     """
     last, factor = turn.span[1], dict(e.terms)[term]
     inner = next((g for g in around if {term, space.numbers.get(g.iv)} == {t for t, _ in e.terms}), None)
-    if inner is None or len(e.terms) != 2 or turn.may_fail_from != last or inner.kind.data != "serial" or inner.results:
+    if (
+        inner is None
+        or len(e.terms) != 2
+        or not turn.may_fail_from == last < turn.fails_from
+        or inner.kind.data != "serial"
+        or inner.results
+    ):
         return None
     step = -e.coefficient(space.numbers[inner.iv])
     if inner.extent is None or inner.lower != ZERO or step <= 0 or not _holds_loops(inner):
