@@ -87,7 +87,6 @@ loop.func @fused(%Y: memref<3x21xf32>) attributes {outputs = 1 : i64} {
 // CHECK-NEXT:      loop.for %{{.*}} = 0 to -(((%[[P]] mod 2) + 1) floordiv 2) * 3 + 8 {
 // CHECK-NEXT:        loop.for %{{.*}} = 0 to 6 {
 // CHECK-NOT:     where
-// CHECK:       loop.func
 loop.func @fewer(%Y: memref<2x13x6xf32>) attributes {outputs = 1 : i64} {
   loop.for %p = 0 to 4 parallel {
     loop.for %i = 0 to 8 {
@@ -111,7 +110,6 @@ loop.func @fewer(%Y: memref<2x13x6xf32>) attributes {outputs = 1 : i64} {
 // CHECK-NEXT:        loop.for %{{.*}} = 0 to 8 vectorized {
 // CHECK:           loop.block "last"
 // CHECK-NOT:       loop.block "{{first|last}}"
-// CHECK:       loop.func
 loop.func @part_of_a_body(%X: memref<5xf32>, %Y: memref<56xf32>, %Z: memref<5xf32>) attributes {outputs = 3 : i64} {
   loop.for %o = 0 to 5 parallel {
     loop.block "first" (%u : 5 = %o) {
