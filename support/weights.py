@@ -130,7 +130,7 @@ class WeightStore:
         """The hash of an entry's content: shape, dtype and bytes; computed once."""
         if name not in self._hashes:
             entry = self.entry(name)
-            digest = hashlib.blake2b(digest_size=20)
+            digest = hashlib.sha256()
             digest.update(repr((entry.shape, entry.dtype.name, entry.is_fill)).encode())
             data = np.asarray(entry.data, entry.dtype) if entry.is_fill else np.ascontiguousarray(entry.data)
             digest.update(data.reshape(-1).view(np.uint8).data)

@@ -108,6 +108,9 @@ def _failure(job: Job, kind: str, message: str, detail: str) -> Exception:
     return KernelCrash(f"a bug in mlc: {job} cannot be compiled: {message}", job.name, detail)
 
 
+_COLLECTED = 50_000
+"""Further objects after which a worker's collector looks for cycles (CPython's default: 700): few of a kernel's are
+garbage before it is done, and a worker does not live long."""
 _END = 0xFFFF_FFFF
 """The command after which a worker ends: another process may hold a copy of the pipe, and so keep it open."""
 _forking = threading.RLock()
@@ -176,6 +179,7 @@ def _serve(jobs: Sequence[Job], commands: BinaryIO, results: BinaryIO) -> None:
     """The loop of a worker process; never returns."""
     status = 1
     try:
+        gc.set_threshold(_COLLECTED, 10, 10)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handler removes the parent's directories
         while len(command := commands.read(4)) == 4 and (job := int.from_bytes(command, "little")) != _END:
