@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import stat
 from io import BufferedReader
@@ -29,6 +30,14 @@ def read_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> byt
     """The content of a regular file; UserError as `open_file`."""
     with open_file(path, max_bytes) as file:
         return file.read()
+
+
+def map_file(path: str | os.PathLike[str], max_bytes: int | None = None) -> memoryview:
+    """The content of a regular file, mapped: its pages are read when they are looked at. UserError as `open_file`."""
+    with open_file(path, max_bytes) as file:
+        if not os.fstat(file.fileno()).st_size:  # which cannot be mapped
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _kind(mode: int) -> str:

@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard, cast
 
 import numpy as np
 
+from mlc.support.copies import contiguous
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 from mlc.support.files import open_file
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 _FILLS = "mlc.fills"
 _MAX_HEADER = 100 << 20
+_SAMPLED = 4
+"""Places along each axis, about, from which `content_keys` takes elements."""
 
 # safetensors' name of a dtype <-> numpy's.
 _DTYPES = {
@@ -132,10 +136,16 @@ class WeightStore:
             entry = self.entry(name)
             digest = hashlib.sha256()
             digest.update(repr((entry.shape, entry.dtype.name, entry.is_fill)).encode())
-            data = np.asarray(entry.data, entry.dtype) if entry.is_fill else np.ascontiguousarray(entry.data)
+            data = contiguous(np.asarray(entry.data, entry.dtype))
             digest.update(data.reshape(-1).view(np.uint8).data)
             self._hashes[name] = digest.hexdigest()
         return self._hashes[name]
+
+    def content_keys(self) -> dict[str, Hashable]:
+        """A key of each entry, equal where the content is; only entries that look alike are hashed."""
+        samples = {name: _sample(entry) for name, entry in self._entries.items()}
+        count = Counter(samples.values())
+        return {name: (one, self.hash(name)) if count[one] > 1 else one for name, one in samples.items()}
 
     def save(self, path: str | Path) -> None:
         """Write all entries as safetensors; fills go into its metadata."""
@@ -169,6 +179,14 @@ class WeightStore:
             dtype, shape = _shape(path, name, record)
             store.add_fill(name, _fill_value(path, name, record, dtype), shape, dtype)
         return store
+
+
+def _sample(entry: Entry) -> tuple[object, ...]:
+    """Shape, dtype and some elements of an entry."""
+    if entry.is_fill:
+        return entry.shape, entry.dtype.name, True, np.asarray(entry.data, entry.dtype).tobytes()
+    some = entry.data[tuple(slice(None, None, max(1, size // _SAMPLED)) for size in entry.shape)]
+    return entry.shape, entry.dtype.name, False, some.tobytes()
 
 
 def _are_records(value: object) -> TypeGuard[dict[str, dict[str, Any]]]:
@@ -254,7 +272,7 @@ def _write(path: Path, parts: Iterable[bytes | Array | np.generic]) -> None:
     try:
         with temporary.open("wb") as file:
             for part in parts:
-                file.write(part if isinstance(part, bytes) else np.ascontiguousarray(part).view(np.uint8).data)
+                file.write(part if isinstance(part, bytes) else contiguous(np.asarray(part)).view(np.uint8).data)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)

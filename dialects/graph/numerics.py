@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mlc.support.copies import contiguous
 from mlc.support.dtypes import is_float_dtype
 
 if TYPE_CHECKING:
@@ -166,4 +167,4 @@ def layout_transform(x: Array, steps: TransformSteps) -> Array:
     width = [(0, p - size) for p, size in zip(padded, kept, strict=True)]
     if any(after for _, after in width):
         logical = np.pad(logical, width)
-    return np.ascontiguousarray(logical.reshape(blocked).transpose(to_physical))
+    return contiguous(logical.reshape(blocked).transpose(to_physical))

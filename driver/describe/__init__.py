@@ -12,6 +12,7 @@ from mlc.dialects import runtime
 from mlc.driver.describe.program import ProgramDescription, program_of
 from mlc.lowering.graph_to_main.convert import bytes_of, plan_of
 from mlc.lowering.graph_to_main.sizes import SizeReader
+from mlc.support.copies import contiguous
 from mlc.support.weights import WeightStore
 from mlc.validation.plans.plan_places import Places
 
@@ -106,7 +107,7 @@ def write_weights(main: func.FuncOp, store: WeightStore, path: Path) -> int:
             expected = bytes_of(_buffer(view.result))
             if array.nbytes != expected:
                 raise ValueError(f"expected {expected} bytes of weight {name or value}, but got {array.nbytes}")
-            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+            file.write(contiguous(array).reshape(-1).view(np.uint8).data)
             end = start + expected
         total = _buffer(blob).get_shape()[0]
         file.write(bytes(total - end))

@@ -51,7 +51,7 @@ def region_of(function: FuncOp, weights: WeightStore, target: Target) -> Region:
     matches: dict[Attribute, list[Operation]] = {}
     for op in function.body.block.ops:
         if isinstance(op, ParamOp):
-            constants[op.result] = np.asarray(weights.array(op.entry))
+            constants[op.result] = np.require(weights.array(op.entry), requirements=["C", "ALIGNED"])
         elif isinstance(op, ConstantOp):
             constants[op.result] = op.array()
         elif isinstance(match := op.attributes.get(OFFLOAD_MATCH), IntegerAttr):

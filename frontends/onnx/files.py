@@ -22,7 +22,7 @@ from mlc.dialects.graph.types import ELEMENT_TYPES
 from mlc.frontends.common.sizes import check_sizes
 from mlc.frontends.common.values import Array
 from mlc.support.errors import UserError
-from mlc.support.files import read_file
+from mlc.support.files import map_file
 from mlc.support.limits import limits
 
 DType: TypeAlias = "np.dtype[Any]"
@@ -44,7 +44,7 @@ def read_model(source: ModelSource) -> tuple[onnx.ModelProto, str, Path | None]:
     if isinstance(source, onnx.ModelProto):
         return source, source.graph.name or "<model>", None
     path = Path(source)
-    data = read_file(path, MAX_MODEL_BYTES)
+    data: Any = map_file(path, MAX_MODEL_BYTES)  # protobuf reads any contiguous bytes, which its stubs do not say
     try:
         model = onnx.ModelProto.FromString(data)
     except DecodeError as error:

@@ -97,11 +97,12 @@ def find_function(module: ModuleOp, name: str) -> func.FuncOp:
 
 
 def content_keys(module: ModuleOp) -> Callable[[str], Hashable]:
-    """The key of a parameter's content: its hash in the weight store, or its name if no store is attached."""
+    """The key of a parameter's content, by which equal ones are stored once; its name if no store is attached."""
     from mlc.dialects.graph.store import store_of
 
     store = store_of(module)
-    return (lambda name: name) if store is None else (lambda name: store.hash(name) if name in store else name)
+    keys = {} if store is None else store.content_keys()
+    return lambda name: keys.get(name, name)
 
 
 class Converter:

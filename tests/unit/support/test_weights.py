@@ -58,6 +58,22 @@ def test_hashes_follow_content():
     assert store.hash("a2") == before
 
 
+def test_keys_of_content_are_equal_where_the_content_is():
+    store = WeightStore()
+    x = np.arange(400, dtype=np.float32).reshape(20, 20)
+    other = x.copy()
+    other[1, 1] += 1  # not one of the elements that are looked at first
+    for name, array in {"x": x, "same": np.asfortranarray(x), "turned": x.T, "other": other, "row": x[0]}.items():
+        store.add(name, array)
+    store.add_fill("one", 1, (20, 20), np.float32)
+    store.add_fill("one too", 1, (20, 20), np.float32)
+    store.add_fill("two", 2, (20, 20), np.float32)
+    keys = store.content_keys()
+    assert keys["x"] == keys["same"]
+    assert keys["one"] == keys["one too"]
+    assert len(set(keys.values())) == 6
+
+
 def test_names():
     store = sample()
     assert store.fresh("new") == "new"

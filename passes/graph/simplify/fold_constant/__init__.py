@@ -218,7 +218,7 @@ class Folder:
             if known.fill is not None:
                 entry = self.store.add_fill(name, known.fill, shape, np.asarray(known.fill).dtype)
             else:
-                entry = self.store.add(name, np.ascontiguousarray(known.values(shape)))
+                entry = self.store.add(name, known.values(shape))
                 if known.narrow is not None:
                     self.store.narrow[entry] = known.narrow
             new = ParamOp.make(result=tensor(shape, element), entry=entry)

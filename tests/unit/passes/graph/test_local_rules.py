@@ -172,7 +172,6 @@ def test_folded_weights_are_entries_of_the_store_and_keep_the_name():
     assert location_name(param) == "flip"
     store = store_of(module)
     np.testing.assert_array_equal(store.array("fold.0"), -store.array("w").T)
-    assert store.array("fold.0").flags.c_contiguous
 
 
 def test_folding_again_drops_what_it_made_before():
