@@ -5,6 +5,7 @@ Two caches on disk: compiled models and single kernels. Nothing here imports xds
         models/<key>/      an artifact (runtime/artifact.py)
         kernels/<key>      a checksum, then what a worker returned
         asked/<key>        where records are in force: what they were asked for a model or a kernel
+        digests/<key>      the digest of a large file, by its place on the disk, size and times
 
 A key is a hash of everything that the content follows from. An entry is written under another name and published by
 one rename, so a reader sees all of it or nothing. An entry whose checksum is wrong is removed, with a warning, and
@@ -38,7 +39,7 @@ DEFAULT_SIZE = 4 << 30
 _DIGEST = 32
 _VARIANTS = 16
 """Lists of questions that are kept for a key: they differ only where an answer leads to other kernels."""
-_PARTS = ("models", "kernels", "asked")
+_PARTS = ("models", "kernels", "asked", "digests")
 
 
 class Cache:
@@ -164,6 +165,22 @@ class Cache:
             return [[(hash_, target, threads) for hash_, target, threads in row] for row in rows]
         except (OSError, ValueError):
             return []
+
+    # --- digests of files ---
+
+    def digest(self, key: str) -> str:
+        """The text that was noted of a file with these facts; empty where none was."""
+        path = self.root / "digests" / key
+        try:
+            text = path.read_text()
+        except (OSError, ValueError):
+            return ""
+        _touch(path)
+        return text
+
+    def note_digest(self, key: str, text: str) -> None:
+        """Note a text of a file; a full disk is not an error."""
+        self._write("digests", key, text.encode(), "the digest of a file was not cached")
 
     # --- size ---
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mlc.support.copies import contiguous
 from mlc.support.dtypes import is_float_dtype
 
 if TYPE_CHECKING:
@@ -160,11 +159,15 @@ def take(x: Array, indices: Array, axis: int) -> Array:
 
 
 def layout_transform(x: Array, steps: TransformSteps) -> Array:
-    """An array converted between layouts by `steps`: (unblock shape, permutation, logical sizes, padded, blocked)."""
+    """
+    An array converted between layouts by `steps`: (unblock shape, permutation, logical sizes, padded, blocked).
+
+    A view where nothing is padded: a weight is copied once, when it is written.
+    """
     split, to_logical, merged, kept, padded, blocked, to_physical = steps
     logical = x.reshape(split).transpose(to_logical).reshape(merged)
     logical = logical[tuple(slice(0, size) for size in kept)]
     width = [(0, p - size) for p, size in zip(padded, kept, strict=True)]
     if any(after for _, after in width):
         logical = np.pad(logical, width)
-    return contiguous(logical.reshape(blocked).transpose(to_physical))
+    return logical.reshape(blocked).transpose(to_physical)

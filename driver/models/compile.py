@@ -11,7 +11,6 @@ This file imports nothing heavy before the cache has been asked.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import tempfile
@@ -21,13 +20,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlc.driver.cache import Cache, key_of, version_of
+from mlc.driver.cache import Cache, key_of
 from mlc.driver.memory_options import MemoryOptions
+from mlc.driver.models.file_key import file_parts
 from mlc.driver.options import EXECUTORS, Options, current_context, level_in
 from mlc.runtime.artifact import Artifact
 from mlc.support.display.timing import PhaseTimer
 from mlc.support.errors import UserError, located
-from mlc.support.files import open_file
 from mlc.support.records import RecordsLike, given_records
 from mlc.support.scratch import ending_in_order, remove_scratch
 from mlc.targets.device import Device, devices_of
@@ -40,10 +39,6 @@ if TYPE_CHECKING:
     from mlc.support.registered.memory_pools import DeclaredPool
 
 Shapes = Mapping[str, Sequence[int | str]]
-_PIECE = 1 << 18
-"""Bytes of a file that are read at a time."""
-_EXTERNAL = b"\x0a\x08location"
-"""The bytes of a key that every ONNX file with external data contains."""
 
 
 @located()
@@ -195,13 +190,13 @@ def build_artifact(
     key = ""
     if isinstance(source, str | os.PathLike):
         path = Path(source)
-        key = "" if cache is None else key_of([*_file_parts(path), *_plain(shapes, symbols), options.model_key()])
+        key = "" if cache is None else key_of([*file_parts(path, cache), *_plain(shapes, symbols), options.model_key()])
         if cache is not None and (found := _cached(cache, key, options)) is not None:
             return found, False
     from mlc.frontends.common.model import Model
 
     with timing.phase("load"):
-        model = load_model(source, shapes, symbols)
+        model = load_model(source, shapes, symbols, mapped=True)
     if cache is not None and not key:
         key = key_of([*_model_parts(model), options.model_key()])
         if (found := _cached(cache, key, options)) is not None:
@@ -229,12 +224,15 @@ def _cached(cache: Cache, key: str, options: Options) -> Artifact | None:
 
 
 def load_model(
-    source: Source, shapes: Shapes | None = None, symbols: Mapping[str, Sequence[int]] | None = None
+    source: Source,
+    shapes: Shapes | None = None,
+    symbols: Mapping[str, Sequence[int]] | None = None,
+    mapped: bool = False,
 ) -> Model:
-    """`mlc.load`, imported late."""
-    from mlc.driver.models.load import load
+    """`mlc.load`, imported late; where `mapped`, large weights stay in the file, for a model that is not given away."""
+    from mlc.driver.models.load import load_mapped
 
-    return load(source, shapes, symbols)
+    return load_mapped(source, shapes, symbols, mapped)
 
 
 def _plain(*given: Shapes | None) -> list[str]:
@@ -251,35 +249,6 @@ def _plain(*given: Shapes | None) -> list[str]:
         else repr(one)
         for one in given
     ]
-
-
-def _file_parts(path: Path) -> list[bytes | str]:
-    """The parts of a file's cache key: its content, and weights beside it, external data, the version of torch."""
-    digest, external = _read(path)
-    parts: list[bytes | str] = [path.suffix, digest]
-    if path.suffix == ".pt2":
-        return [*parts, version_of("torch")]
-    beside = path.with_suffix(".safetensors")
-    if path.suffix == ".mlir" and beside.exists():
-        parts.append(_read(beside)[0])
-    if external:
-        for directory, _, names in os.walk(path.parent):
-            for name in sorted(names):
-                facts = os.stat(os.path.join(directory, name))
-                parts.append(f"{directory}/{name} {facts.st_size} {facts.st_mtime_ns}")
-    return parts
-
-
-def _read(path: Path) -> tuple[str, bool]:
-    """A file's checksum, and whether it names external data; read in pieces, for it may be large."""
-    digest, external, before = hashlib.sha256(), False, len(_EXTERNAL) - 1
-    buffer = bytearray(before + _PIECE)  # the last bytes of a piece stand before the next
-    with open_file(path) as file:
-        while count := file.readinto(memoryview(buffer)[before:]):
-            digest.update(memoryview(buffer)[before : before + count])
-            external = external or buffer.find(_EXTERNAL, 0, before + count) >= 0
-            buffer[:before] = buffer[count : before + count]
-    return digest.hexdigest(), external
 
 
 def _model_parts(model: Model) -> list[bytes | str]:

@@ -60,6 +60,16 @@ def load(
 
     Raises UserError for a file that cannot be read or is no model, and UnsupportedOps for ops that mlc lacks.
     """
+    return load_mapped(source, shapes, symbols, mapped=False)
+
+
+def load_mapped(
+    source: Source,
+    shapes: Mapping[str, Sequence[Any]] | None = None,
+    symbols: Mapping[str, Sequence[int]] | None = None,
+    mapped: bool = True,
+) -> Model:
+    """As `load`; where `mapped`, large weights stay in the .onnx file, which must not change while they are used."""
     if isinstance(source, Model):
         return _with_sizes(source, shapes, symbols)
     if isinstance(source, str | PathLike):
@@ -76,7 +86,7 @@ def load(
     from mlc.frontends.onnx import import_model
 
     # import_model refuses what is no ONNX model; programs of torch have returned above
-    return import_model(cast("ModelSource", source), shapes, symbols=symbols)
+    return import_model(cast("ModelSource", source), shapes, symbols=symbols, mapped=mapped)
 
 
 def _with_sizes(

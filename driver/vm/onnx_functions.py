@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -16,6 +15,7 @@ import onnx
 from onnx import helper
 
 from mlc.frontends.common.model import Model
+from mlc.frontends.onnx.external import ExternalData
 from mlc.frontends.onnx.files import ModelSource, check_model, read_model
 from mlc.frontends.onnx.importer import import_proto
 from mlc.frontends.onnx.ordered import in_order, read_names
@@ -33,7 +33,7 @@ class OnnxSource:
 
     proto: onnx.ModelProto
     name: str
-    directory: Path | None
+    external: ExternalData
 
 
 @dataclass(eq=False)
@@ -74,7 +74,7 @@ class OnnxFunction:
         proto = onnx.ModelProto(ir_version=self.source.proto.ir_version, graph=graph)
         proto.opset_import.extend(self.source.proto.opset_import)
         proto.functions.extend(self.source.proto.functions)
-        return import_proto(proto, self.source.name, self.source.directory, shapes, values)
+        return import_proto(proto, self.source.name, self.source.external, shapes, values)
 
     def tensors(self, index: int, argument: Argument) -> dict[str, Any]:
         """The tensors that an argument is, by the names that the import gives them."""
@@ -123,13 +123,13 @@ class OnnxFunction:
 
 def function_of(source: ModelSource) -> OnnxFunction:
     """The function that a whole model is."""
-    proto, name, directory = read_model(source)
+    proto, name, external = read_model(source)
     check_model(proto, name)
     given = {tensor.name: tensor for tensor in proto.graph.initializer}
     inputs = [info.name for info in proto.graph.input if info.name not in given]
     nodes, constants = without_constants([node for _, node in in_order(proto.graph.node, {*inputs, *given})])
     outputs = [info.name for info in proto.graph.output]
-    return OnnxFunction(OnnxSource(proto, name, directory), nodes, inputs, outputs, {**given, **constants})
+    return OnnxFunction(OnnxSource(proto, name, external), nodes, inputs, outputs, {**given, **constants})
 
 
 def without_constants(nodes: Iterable[onnx.NodeProto]) -> tuple[list[onnx.NodeProto], dict[str, onnx.TensorProto]]:

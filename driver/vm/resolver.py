@@ -245,7 +245,7 @@ class _Code:
         for name in dict.fromkeys(names):
             if name and name not in self.registers:
                 place = f"{template.source.name}: initializer '{name}'"
-                array = narrow.initializer(template.constants[name], place, template.source.directory).array
+                array = narrow.initializer(template.constants[name], place, template.source.external).array
                 value = [array.dtype.name, list(array.shape), array.tobytes()]
                 self.instructions.append(("const", self.fresh(), value))
                 self.registers[name] = self.count - 1

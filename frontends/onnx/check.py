@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 import onnx
@@ -21,6 +20,7 @@ from mlc.dialects.graph.types import shape_text
 from mlc.frontends.common.sizes import check_sizes
 from mlc.frontends.common.values import Value
 from mlc.frontends.onnx import narrow
+from mlc.frontends.onnx.external import ExternalData
 from mlc.frontends.onnx.files import check_model, dtype_of, printable, read_model
 from mlc.frontends.onnx.functions import functions_of, missing_nodes
 from mlc.frontends.onnx.importer import MAX_RESTARTS, Importer, input_shape
@@ -64,8 +64,8 @@ class RestartCheck(Exception):
 class Checker(Importer):
     """An import that continues after errors."""
 
-    def __init__(self, source: str, directory: Path | None, types: Mapping[str, Any], symbols: InputSymbols):
-        super().__init__(source, directory)
+    def __init__(self, source: str, external: ExternalData, types: Mapping[str, Any], symbols: InputSymbols):
+        super().__init__(source, external)
         self.types = dict(types)
         self.symbols = symbols
         self.report = CheckReport()
@@ -79,7 +79,7 @@ class Checker(Importer):
         for initializer in graph.initializer:
             place = f"{self.source}: initializer '{initializer.name}'"
             try:
-                self.values[initializer.name] = narrow.initializer(initializer, place, self.directory)
+                self.values[initializer.name] = narrow.initializer(initializer, place, self.external)
             except UserError as error:
                 self.note(f"initializer '{initializer.name}'", "", error)
                 self.add_placeholder(initializer.name)
@@ -212,13 +212,13 @@ def check_onnx(
     source: Any, shapes: Mapping[str, Sequence[Any]] | None = None, symbols: Mapping[str, Sequence[int]] | None = None
 ) -> CheckReport:
     """All problems of an ONNX model; UserError if the file is not a model at all."""
-    proto, name, directory = read_model(source)
+    proto, name, external = read_model(source, mapped=True)
     opsets = check_model(proto, name)
     types, sizes = inferred_types(proto, shapes or {}), InputSymbols(symbols)
     for _ in range(MAX_RESTARTS):
         sizes.begin()
         with suppress(RestartCheck):
-            return Checker(name, directory, types, sizes).check(proto, opsets, shapes or {})
+            return Checker(name, external, types, sizes).check(proto, opsets, shapes or {})
     raise UserError(f"{name}: expected fewer sizes that must be equal; give the inputs' sizes with shapes=")
 
 

@@ -1,18 +1,14 @@
-"""
-Reading ONNX files and their tensors. A model file is data: sizes are checked before anything is read by them,
-and external data is only ever a regular, unlinked file in the model's own directory.
-"""
+"""Reading ONNX files and their tensors. A model file is data: sizes are checked before anything is read by them."""
 
 from __future__ import annotations
 
-import errno
 import math
 import os
-import stat
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path, PurePosixPath
-from typing import IO, Any, TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
@@ -21,6 +17,8 @@ from google.protobuf.message import DecodeError
 from mlc.dialects.graph.types import ELEMENT_TYPES
 from mlc.frontends.common.sizes import check_sizes
 from mlc.frontends.common.values import Array
+from mlc.frontends.onnx.external import ExternalData, check_raw_size
+from mlc.frontends.onnx.wire import without_raw_data
 from mlc.support.errors import UserError
 from mlc.support.files import map_file
 from mlc.support.limits import limits
@@ -29,6 +27,8 @@ DType: TypeAlias = "np.dtype[Any]"
 ModelSource: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto"
 MAX_MODEL_BYTES = (1 << 31) - 1
 """Bytes of the largest model file that protobuf reads; larger weights are external data."""
+MAPPED_BYTES = 1 << 24
+"""Bytes from which a model file is worth the walk that leaves raw data in it: protobuf copies 16 MB in some 10 ms."""
 
 
 NARROW_INTEGERS = {
@@ -39,17 +39,25 @@ NARROW_INTEGERS = {
 """Element type -> (bits, whether it is signed) of the integers that are packed into bytes."""
 
 
-def read_model(source: ModelSource) -> tuple[onnx.ModelProto, str, Path | None]:
-    """The model of a file or a ModelProto, a name for messages, and the directory of its external data."""
+def read_model(source: ModelSource, mapped: bool = False) -> tuple[onnx.ModelProto, str, ExternalData]:
+    """
+    The model of a file or a ModelProto, a name for messages, and where its external data lies.
+
+    `mapped` leaves the raw data of large tensors in the file, which must not change as long as the tensors are used.
+    """
     if isinstance(source, onnx.ModelProto):
-        return source, source.graph.name or "<model>", None
+        return source, source.graph.name or "<model>", ExternalData()
     path = Path(source)
-    data: Any = map_file(path, MAX_MODEL_BYTES)  # protobuf reads any contiguous bytes, which its stubs do not say
+    content = map_file(path, MAX_MODEL_BYTES)
+    external = ExternalData(path.parent, content, secrets.token_hex())
+    data: Any = without_raw_data(content, external.location) if mapped and len(content) >= MAPPED_BYTES else None
+    if data is None:
+        data, external = content, ExternalData(path.parent)
     try:
-        model = onnx.ModelProto.FromString(data)
+        model = onnx.ModelProto.FromString(data)  # which reads any contiguous bytes, though its stubs do not say so
     except DecodeError as error:
         raise UserError(f"{path}: not an ONNX model: {error}") from error
-    return model, str(path), path.parent
+    return model, str(path), external
 
 
 def check_model(model: onnx.ModelProto, source: str) -> dict[str, int]:
@@ -128,7 +136,7 @@ def dtype_of(elem_type: int, place: str) -> Any:
     return dtype
 
 
-def tensor_array(tensor: onnx.TensorProto, place: str, directory: Path | None) -> Any:
+def tensor_array(tensor: onnx.TensorProto, place: str, external: ExternalData) -> Any:
     """The array of a tensor; raw bytes are not copied. Integers of less than 8 bits are unpacked, one to a byte."""
     bits, signed = NARROW_INTEGERS.get(tensor.data_type, (0, False))
     dtype = np.dtype(np.uint8) if bits else dtype_of(tensor.data_type, place)
@@ -138,22 +146,21 @@ def tensor_array(tensor: onnx.TensorProto, place: str, directory: Path | None) -
     check_sizes(shape, place)
     count = math.prod(shape)
     if bits:
-        packed = _stored(tensor, place, directory, dtype, (-(-count * bits // 8),))
+        packed = _stored(tensor, place, external, dtype, (-(-count * bits // 8),))
         return _unpacked(packed, bits, signed, count).reshape(shape)
-    return _stored(tensor, place, directory, dtype, shape)
+    return _stored(tensor, place, external, dtype, shape)
 
 
 def _stored(
-    tensor: onnx.TensorProto, place: str, directory: Path | None, dtype: DType, shape: tuple[int, ...]
+    tensor: onnx.TensorProto, place: str, external: ExternalData, dtype: DType, shape: tuple[int, ...]
 ) -> Array:
     """The elements of a dtype that a tensor stores."""
     count = math.prod(shape)
     if tensor.data_location == onnx.TensorProto.EXTERNAL:
-        return _external(tensor, place, directory, count * dtype.itemsize).view(dtype).reshape(shape)
+        return external.array(tensor, place, count * dtype.itemsize).view(dtype).reshape(shape)
     if tensor.HasField("raw_data"):
         raw = tensor.raw_data
-        if len(raw) != (size := count * dtype.itemsize):
-            raise UserError(f"{place}: expected {size} bytes for {list(tensor.dims)}, but got {len(raw)}")
+        check_raw_size(tensor, place, count * dtype.itemsize, len(raw))
         return np.frombuffer(raw, dtype).reshape(shape)
     return _typed_data(tensor, place, dtype, count).reshape(shape)
 
@@ -185,55 +192,3 @@ def _unpacked(packed: Array, bits: int, signed: bool, count: int) -> Array:
     numbers = unpack(packed, bits)[:count]
     sign = np.uint8(1 << (bits - 1))
     return (numbers ^ sign).view(np.int8) - np.int8(sign) if signed else numbers
-
-
-def _external(tensor: onnx.TensorProto, place: str, directory: Path | None, size: int) -> Any:
-    """The bytes of a tensor of external data: a view of the mapped file."""
-    record = {entry.key: entry.value for entry in tensor.external_data}
-    location = record.get("location", "")
-    if directory is None:
-        raise UserError(f"{place}: its data is in the file '{location}': load the model from its path")
-    try:
-        offset, length = int(record.get("offset", 0)), int(record.get("length", size))
-    except ValueError as error:
-        raise UserError(f"{place}: expected integers for offset and length of external data: {error}") from error
-    with _open_external(directory, location, place) as file:
-        available = os.fstat(file.fileno()).st_size
-        if length != size or offset < 0 or offset + length > available:
-            found = f"{length} at {offset} of {available}"
-            raise UserError(f"{place}: expected {size} bytes in '{location}', but got {found}")
-        return np.asarray(np.memmap(file, np.uint8, "r", offset, (size,))) if size else np.zeros(0, np.uint8)
-
-
-def _open_external(directory: Path, location: str, place: str) -> IO[bytes]:
-    """
-    Open external data, which must be a regular file without links below the model's directory.
-
-    Each part of its path is opened relative to the one before, so that nothing can be replaced between check and use.
-    """
-    parts = PurePosixPath(location).parts
-    if not parts or location.startswith(("/", "\\")) or "\\" in location or ".." in parts or "\0" in location:
-        raise UserError(f"{place}: expected external data below the model's directory, but got '{location}'")
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        for part in parts:
-            outer, handle = handle, _open_part(handle, part, location, place)
-            os.close(outer)
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1:
-            raise UserError(f"{place}: expected external data in a regular file without links, but got '{location}'")
-        return os.fdopen(os.dup(handle), "rb")
-    finally:
-        os.close(handle)
-
-
-def _open_part(directory: int, part: str, location: str, place: str) -> int:
-    """Open one part of a path relative to its directory, without following links or waiting for pipes."""
-    try:
-        return os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=directory)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
-            raise UserError(
-                f"{place}: expected external data in a file without links, but '{location}' is one"
-            ) from error
-        raise UserError(f"{place}: external data '{location}': {error.strerror}") from error

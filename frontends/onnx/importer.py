@@ -10,7 +10,6 @@ import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import onnx
@@ -28,6 +27,7 @@ from mlc.frontends.common.source_node import NeedsSizes, NeedsValues
 from mlc.frontends.common.values import Value
 from mlc.frontends.onnx import narrow
 from mlc.frontends.onnx.counts import check_counts
+from mlc.frontends.onnx.external import ExternalData
 from mlc.frontends.onnx.files import ModelSource, check_model, dtype_of, printable, read_model
 from mlc.frontends.onnx.functions import Functions, count_nodes, expand, function_key, functions_of, missing_nodes
 from mlc.frontends.onnx.node import Node, UseBody, node_path, op_key
@@ -45,9 +45,9 @@ MAX_RESTARTS = 64
 class Importer(GraphBuilder):
     """The state of one import of an ONNX model."""
 
-    def __init__(self, source: str, directory: Path | None):
+    def __init__(self, source: str, external: ExternalData):
         super().__init__(source)
-        self.directory = directory
+        self.external = external
         self.values: dict[str, Value] = {}
         self.missing: dict[str, str] = {}
         """Names of results that no converter gives -> the node that ought to."""
@@ -81,7 +81,7 @@ class Importer(GraphBuilder):
         self._check_ops(graph, opsets)
         for initializer in graph.initializer:
             place = f"{self.source}: initializer '{initializer.name}'"
-            self.values[initializer.name] = narrow.initializer(initializer, place, self.directory)
+            self.values[initializer.name] = narrow.initializer(initializer, place, self.external)
         names = self._add_inputs(graph, shapes, values, symbols)
         for index, node in in_order(graph.node, self.values):
             try:
@@ -295,36 +295,38 @@ def import_model(
     shapes: Mapping[str, Sequence[Any]] | None = None,
     values: Mapping[str, Any] | None = None,
     symbols: Mapping[str, Sequence[int]] | None = None,
+    mapped: bool = False,
 ) -> Model:
     """
     The model of an .onnx file or a ModelProto.
 
     `shapes` gives sizes of inputs that the file leaves open, as numbers or names; `symbols` the ranges of sizes that
     stay symbolic, (low, high) or (low, high, step) by name. `values` gives the values of inputs that shapes depend on:
-    the model is then valid for these values alone.
+    the model is then valid for these values alone. `mapped` leaves large weights in the file, which must not change as
+    long as the model is used.
     """
     if not isinstance(source, str | os.PathLike | onnx.ModelProto):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected a path, an onnx.ModelProto or an mlc.Model, but got {type(source).__name__}")
     if not isinstance(shapes or {}, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
-    return import_proto(*read_model(source), shapes or {}, values or {}, symbols)
+    return import_proto(*read_model(source, mapped), shapes or {}, values or {}, symbols)
 
 
 def import_proto(
     proto: onnx.ModelProto,
     name: str,
-    directory: Path | None,
+    external: ExternalData,
     shapes: Mapping[str, Sequence[Any]],
     values: Mapping[str, Any],
     symbols: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
-    """As `import_model`, of a ModelProto with this name in messages, and this directory of external data."""
+    """As `import_model`, of a ModelProto with this name in messages, and this external data."""
     opsets = check_model(proto, name)
     sizes = InputSymbols(symbols)
     for _ in range(MAX_RESTARTS):
         sizes.begin()
         try:
-            return Importer(name, directory).run(proto, opsets, shapes, values, sizes)
+            return Importer(name, external).run(proto, opsets, shapes, values, sizes)
         except UserError as error:
             if not sizes.mended(error, name):
                 raise

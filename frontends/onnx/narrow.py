@@ -8,13 +8,13 @@ point. Only ops whose results are correct on the bytes may read such values.
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import onnx
 
 from mlc.frontends.common.values import NarrowInteger, Value
+from mlc.frontends.onnx.external import ExternalData
 from mlc.frontends.onnx.files import NARROW_INTEGERS, tensor_array
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def narrow_type(element: int) -> NarrowInteger | None:
     return NarrowInteger(name, dtype, low, low + (1 << bits) - 1)
 
 
-def initializer(tensor: onnx.TensorProto, place: str, directory: Path | None) -> Value:
+def initializer(tensor: onnx.TensorProto, place: str, external: ExternalData) -> Value:
     """The value of an initializer; UserError where it is malformed."""
-    array = tensor_array(tensor, place, directory)
+    array = tensor_array(tensor, place, external)
     return Value(None, array, tensor.name, narrow=narrow_type(tensor.data_type))
 
 

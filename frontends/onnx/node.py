@@ -75,7 +75,7 @@ class Node(SourceNode):
             return default
         value = onnx.helper.get_attribute_value(proto)
         if isinstance(value, onnx.TensorProto):
-            return tensor_array(value, f"{self.path}: attribute {name}", self.importer.directory)
+            return tensor_array(value, f"{self.path}: attribute {name}", self.importer.external)
         return value.decode() if isinstance(value, bytes) else list(value) if proto.type > 5 else value
 
     def fail(self, message: str) -> UserError:

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
             return _refuse(args, report)
     from mlc.driver.models.compile import load_model
 
-    model = load_model(args.model, shapes, symbols_of(args))
+    model = load_model(args.model, shapes, symbols_of(args), mapped=True)
     if chooses(args):
         _compile(model)
     return _accept(args, model)

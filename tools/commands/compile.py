@@ -189,7 +189,7 @@ def dump_schedules(args: argparse.Namespace) -> list[Path]:
     from mlc.driver.models.schedules import write_schedules
 
     options = options_of(args)
-    compilation = Compilation(load_model(args.model, shapes_of(args), symbols_of(args)), options)
+    compilation = Compilation(load_model(args.model, shapes_of(args), symbols_of(args), mapped=True), options)
     texts = compilation.schedule_texts()
     return write_schedules(args.dump_schedules, texts, compilation.origins(), options.schedules)
 
@@ -220,7 +220,7 @@ def emit_text(args: argparse.Namespace, level: str) -> int:
     from mlc.support.display.timing import table
 
     options = options_of(args, keep=frozenset({level}))
-    compilation = Compilation(load_model(args.model, shapes_of(args), symbols_of(args)), options)
+    compilation = Compilation(load_model(args.model, shapes_of(args), symbols_of(args), mapped=True), options)
     if level == "graph":
         compilation.optimize()
     else:

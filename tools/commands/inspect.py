@@ -181,7 +181,7 @@ def _write_html(args: argparse.Namespace) -> int:
         compilers=tuple(args.compiler),
         devices=devices_of_arguments(args),
     )
-    collected = collect(load_model(args.model, shapes_of(args), symbols_of(args)), options)
+    collected = collect(load_model(args.model, shapes_of(args), symbols_of(args), mapped=True), options)
     report = report_of(Path(args.model).stem, executable, collected, profile, reason, inputs)
     data = page_of(report).encode()
     args.html.write_bytes(data)

@@ -45,7 +45,7 @@ def run_body(node: Node, graph: onnx.GraphProto, inputs: Sequence[Value], label:
     importer.values, importer.defined = {**outer, **given}, set(given)
     try:
         for tensor in graph.initializer:
-            value = narrow.initializer(tensor, f"{node.path}: initializer '{tensor.name}'", importer.directory)
+            value = narrow.initializer(tensor, f"{node.path}: initializer '{tensor.name}'", importer.external)
             _check_hidden(node, tensor.name, value.array, outer.get(tensor.name))
             importer.values[tensor.name] = value
             importer.defined.add(tensor.name)

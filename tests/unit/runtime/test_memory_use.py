@@ -1,4 +1,4 @@
-"""What running takes: calls with outputs allocate nothing, weights are mapped, files are read in pieces."""
+"""What running takes: calls with outputs allocate nothing, and weights are mapped."""
 
 import ctypes
 from pathlib import Path
@@ -8,7 +8,6 @@ import pytest
 import small_model
 
 import mlc
-from mlc.driver.models import compile as driver
 
 
 class Mallinfo(ctypes.Structure):
@@ -50,17 +49,3 @@ def test_a_call_with_outputs_allocates_nothing_that_stays_or_is_mapped(tmp_path:
 def test_weights_are_mapped(tmp_path: Path):
     exe = mlc.compile(small_model.write(tmp_path), threads=1)
     assert str(exe.artifact.path / "weights.bin") in Path("/proc/self/maps").read_text()
-
-
-@pytest.mark.parametrize("size", [1, 3, 8, 64])
-def test_external_data_is_found_wherever_pieces_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int):
-    marker = b"\x0a\x08location"
-    monkeypatch.setattr(driver, "_PIECE", size)
-    digests = set()
-    for data, found in ((b"x" * 40, False), (b"x" * 13 + marker + b"y" * 20, True), (b"x" * 30 + marker, True)):
-        path = tmp_path / "file"
-        path.write_bytes(data)
-        digest, external = driver._read(path)
-        assert external == found
-        digests.add(digest)
-    assert len(digests) == 3
