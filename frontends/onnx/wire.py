@@ -2,7 +2,7 @@
 A model without the raw data of its large tensors, which protobuf would copy: they stay in the mapped file.
 
 The content of the file is walked in protobuf's wire format (https://protobuf.dev/programming-guides/encoding) along the
-fields that lead to tensors. A tensor's raw data of `KEPT_BYTES` bytes and more is replaced by a record of external data in a
+fields that lead to tensors. A tensor's raw data of `KEPT_BYTES` and more is replaced by a record of external data in a
 location that is drawn at random, so that no file can name it. What is no well-formed message is left to protobuf, which
 reports it.
 """
