@@ -136,7 +136,7 @@ def run_architectures(args: argparse.Namespace, counts: list[int]) -> dict[int, 
                 bar.console.print(f"{one.name} is left out: {first_line(error)}", markup=False)
                 continue
             for threads, entries in results.items():
-                settings = Settings(threads, seconds, _TOLERANCE)
+                settings = Settings(threads, seconds, _TOLERANCE, args.avx2)
                 entries.append(measure(one.name, f"{made[1]} pixels", path, inputs, settings))
                 write(args, results, {"seed": args.seed}, quiet=True)
             bar.advance(task)

@@ -1,5 +1,6 @@
 """One model file on mlc beside onnxruntime and OpenVINO in one process: values first, then times in turns."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from mlc.runtime.executable import Executable
 
 OURS = "mlc"
 PEERS = ("onnxruntime", "openvino")
+LIMITED_PEERS = ("openvino",)
+"""Those that can be told to use AVX2 alone."""
 _BOUND = 0.9  # of the measured bandwidth: nothing is left to win there
 
 
@@ -52,12 +55,12 @@ def measure(name: str, sizes: str, path: Path, inputs: dict[str, Any], args: "Se
     """Measure a model; nothing is raised: what fails is the entry's reason."""
     entry = Entry(name, sizes, args.threads)
     try:
-        exe = mlc.compile(path, threads=args.threads)
+        exe = mlc.compile(path, threads=args.threads, target="x86-64-v3" if args.avx2 else "native")
         ours = list(exe(inputs).values())
     except Exception as error:  # an error of the compiler is a result here
         entry.reason = first_line(error)
         return entry
-    runs, theirs = _peers(entry, path, inputs)
+    runs, theirs = _peers(entry, path, inputs, args.avx2)
     if not runs:
         entry.reason = "no peer runs it"
         return entry
@@ -77,6 +80,8 @@ class Settings:
     threads: int
     seconds: float
     tolerance: float = 1e-3
+    avx2: bool = False
+    """As on a CPU with AVX2 alone, by the peers that can be limited to it."""
 
 
 def first_line(error: BaseException) -> str:
@@ -85,13 +90,15 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
 
 
-def _peers(entry: Entry, path: Path, inputs: dict[str, Any]) -> tuple[dict[str, Run], list[list[Any]]]:
+def _peers(entry: Entry, path: Path, inputs: dict[str, Any], avx2: bool) -> tuple[dict[str, Run], list[list[Any]]]:
     """The peers that run the model, and the values of each."""
+    if avx2:
+        os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2"  # which OpenVINO reads when it is first used
     np.savez(path.parent / "inputs.npz", **inputs)
     job = Job(path.stem, path.parent, entry.threads, path, {})
     runs: dict[str, Run] = {}
     values: list[list[Any]] = []
-    for name in PEERS:
+    for name in LIMITED_PEERS if avx2 else PEERS:
         if missing := CONTENDERS[name].missing:
             entry.left_out[name] = f"not installed: {', '.join(missing)}"
             continue

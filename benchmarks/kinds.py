@@ -1,12 +1,13 @@
 """
 Measure mlc beside onnxruntime and OpenVINO over kinds of work; `make bench-kinds` runs this.
 
-    python benchmarks/kinds.py [--seed 0] [--threads 1,2] [--only REGEX] [--quick] [--json FILE] [--markdown FILE]
+    python benchmarks/kinds.py [--seed 0] [--threads 1,2] [--only REGEX] [--quick] [--avx2] [--json FILE]
 
 A kind is an operator or a short chain in a regime of sizes, whose shapes are drawn by the seed (benchmarks/workloads).
 All programs run in turns in one process; a kind is above a ratio only if the lower end of the 95 % interval of three
 paired runs is (benchmarks/paired.py). Values are compared first. Kinds that run at 90 % of the measured bandwidth stand
-apart. Prints tables sorted by ratio, the slowest first, and writes every figure as JSON.
+apart. With --avx2, mlc compiles for x86-64-v3 and stands beside OpenVINO limited to AVX2; onnxruntime, which cannot be
+limited, is left out. Prints tables sorted by ratio, the slowest first, and writes every figure as JSON.
 """
 
 import argparse
@@ -57,18 +58,19 @@ def thread_counts(text: str) -> list[int]:
 
 
 def run_kinds(
-    kinds: list[Kind], seed: int, threads: int, seconds: float, after_each: Callable[[list[Entry]], None]
+    kinds: list[Kind], args: argparse.Namespace, threads: int, after_each: Callable[[list[Entry]], None]
 ) -> list[Entry]:
     """Measure each kind; `after_each` is given those measured until then, so that a run that is stopped leaves some."""
     entries: list[Entry] = []
+    seconds = _QUICK_SECONDS if args.quick else _SECONDS
     with progress() as bar, tempfile.TemporaryDirectory(prefix="mlc.") as directory:
         task = bar.add_task("", total=len(kinds))
         for kind in kinds:
             bar.update(task, description=f"{kind.name}, {threads} thread{'s' * (threads > 1)}")
-            drawn = kind.draw(seed)
+            drawn = kind.draw(args.seed)
             path = Path(directory) / "kind.onnx"
             onnx.save(drawn.model, path)
-            settings = Settings(threads, seconds, kind.tolerance)
+            settings = Settings(threads, seconds, kind.tolerance, args.avx2)
             entries.append(measure(kind.name, drawn.sizes, path, drawn.inputs, settings))
             after_each(entries)
             bar.advance(task)
@@ -169,6 +171,7 @@ def add_options(parser: argparse.ArgumentParser, record: str) -> None:
     parser.add_argument("--seed", type=int, default=0, help="what is drawn follows from it (default: 0)")
     parser.add_argument("--threads", default="1", metavar="N,N", help="counts of threads, as in 1,2 (default: 1)")
     parser.add_argument("--quick", action="store_true", help="less time for each figure")
+    parser.add_argument("--avx2", action="store_true", help="mlc for x86-64-v3 beside OpenVINO limited to AVX2")
     path = ROOT / "build" / record
     parser.add_argument("--json", type=Path, default=path, metavar="FILE", help=f"default: build/{record}")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there, too")
@@ -193,7 +196,7 @@ def main() -> None:
             results[threads] = entries
             write(args, results, {"seed": args.seed}, quiet=True)
 
-        print_tables(run_kinds(kinds, args.seed, threads, _QUICK_SECONDS if args.quick else _SECONDS, keep))
+        print_tables(run_kinds(kinds, args, threads, keep))
         write(args, results, {"seed": args.seed})
 
 

@@ -19,6 +19,7 @@ from torch.export import Dim, export, save  # noqa: E402
 
 import mlc  # noqa: E402
 from mlc.driver.models import compile as driver  # noqa: E402
+from mlc.driver.models import file_key  # noqa: E402
 from mlc.frontends.torch.saved.program import load_program  # noqa: E402
 from mlc.support.errors import UserError  # noqa: E402
 from mlc.tools.cli import run  # noqa: E402
@@ -111,7 +112,7 @@ def test_files_are_cached_by_their_bytes(stored, tmp_path, monkeypatch):
     first = mlc.compile(path, threads=1)
     loaded = []
     load = driver.load_model
-    monkeypatch.setattr(driver, "load_model", lambda *given: loaded.append(given[0]) or load(*given))
+    monkeypatch.setattr(driver, "load_model", lambda *given, **more: loaded.append(given[0]) or load(*given, **more))
     again = mlc.compile(tmp_path / "same.pt2", threads=1)
     assert not loaded
     check(fed(again, (x, more["k"][0])), {k: torch.from_numpy(v) for k, v in fed(first, (x, more["k"][0])).items()})
@@ -123,7 +124,7 @@ def test_files_are_cached_by_their_bytes(stored, tmp_path, monkeypatch):
         module.first.bias.sub_(1)
     check(fed(mlc.compile(tmp_path / "same.pt2", threads=1), (x, more["k"][0])), wanted)
     assert loaded
-    monkeypatch.setattr(driver, "version_of", lambda name: f"other {name}")
+    monkeypatch.setattr(file_key, "version_of", lambda name: f"other {name}")
     loaded.clear()
     mlc.compile(path, threads=1)
     assert loaded
