@@ -12,7 +12,7 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import Dim, UnequalSizes
 from mlc.frontends.common.elementwise import add, binary, cast, divide, multiply, number, select, subtract
-from mlc.frontends.common.movement import broadcast_to, index_axis, reshape
+from mlc.frontends.common.movement import broadcast_to, index_axis, reshape, transpose
 from mlc.frontends.common.source_node import SourceNode
 from mlc.frontends.common.values import Value, dtype_like
 
@@ -20,33 +20,73 @@ Taps: TypeAlias = "list[tuple[Value, Value, Value | None]]"
 """The taps of one axis: (index as a float, weight, whether it is inside; None: it always is)."""
 
 
-def gather_pixels(node: SourceNode, x: Value, places: Sequence[Value]) -> Value:
-    """Elements of N x C x spatial at integral places N x P, one tensor an axis: N x C x P."""
-    n, c, *sizes = x.shape
-    flat: Value | None = None
-    for place, size in zip(places, sizes, strict=True):
-        at = cast(node, place, np.int64)
-        flat = at if flat is None else add(node, multiply(node, flat, size), at)
-    assert flat is not None
-    count = flat.shape[1]
-    index = broadcast_to(node, reshape(node, flat, (n, 1, count)), (n, c, count))
-    return node.emit(g.GatherElementsOp, reshape(node, x, (n, c, math.prod(sizes))), index, axis=2)
+_LANES = 8
+"""Channels from which pixels are read as rows of channels, whose vectors are as long as AVX2's."""
+
+
+class Pixels:
+    """
+    A picture N x C x spatial whose elements are read at computed places, N x P of each axis.
+
+    Places are the same for all channels. Where these fill vectors, and each element is read about once or more, the
+    picture is turned to rows of channels, so that a place is one address and a weight one broadcast; otherwise the
+    places fill the vectors. `reads` is the number of elements of a channel that are read.
+    """
+
+    def __init__(self, node: SourceNode, x: Value, reads: Dim) -> None:
+        self.node = node
+        self.n, self.c, *self.sizes = x.shape
+        space = math.prod(self.sizes)
+        static = all(isinstance(size, int) for size in (*x.shape, reads))
+        self.as_rows = static and self.c >= _LANES and reads >= space
+        flat = reshape(node, x, (self.n, self.c, space))
+        self.rows = reshape(node, transpose(node, flat, (0, 2, 1)), (self.n * space, self.c)) if self.as_rows else flat
+
+    def at(self, places: Sequence[Value]) -> Value:
+        """The elements at integral places: N x C x P, or as rows N P x C."""
+        node, flat = self.node, None
+        for place, size in zip(places, self.sizes, strict=True):
+            index = cast(node, place, np.int64)
+            flat = index if flat is None else add(node, multiply(node, flat, size), index)
+        assert flat is not None
+        count = flat.shape[1]
+        if not self.as_rows:
+            index = broadcast_to(node, reshape(node, flat, (self.n, 1, count)), (self.n, self.c, count))
+            return node.emit(g.GatherElementsOp, self.rows, index, axis=2)
+        if self.n != 1:
+            first = multiply(node, node.array(np.arange(self.n).reshape(self.n, 1), like=flat), math.prod(self.sizes))
+            flat = add(node, flat, first)
+        return node.emit(g.TakeOp, self.rows, reshape(node, flat, (self.n * count,)), axis=0)
+
+    def weighted(self, elements: Value, weight: Value) -> Value:
+        """What `at` read, multiplied by weights N x P or 1 x 1."""
+        batch, count = weight.shape
+        shape = (batch * count, 1) if self.as_rows else (batch, 1, count)
+        return multiply(self.node, elements, reshape(self.node, weight, shape))
+
+    def result(self, total: Value, count: Dim) -> Value:
+        """A sum of what `at` read as N x C x P."""
+        if not self.as_rows:
+            return total
+        return transpose(self.node, reshape(self.node, total, (self.n, count, self.c)), (0, 2, 1))
 
 
 def weighted_sum(node: SourceNode, x: Value, taps: Sequence[Taps]) -> Value:
     """The sum over all combinations of one tap an axis: N x C x P."""
     total: Value | None = None
+    count = taps[0][0][0].shape[1]
+    pixels = Pixels(node, x, math.prod(map(len, taps)) * count)
     for combination in itertools.product(*taps):
-        pixels = gather_pixels(node, x, [place for place, _, _ in combination])
+        elements = pixels.at([place for place, _, _ in combination])
         weight: Value | None = None
         for _, factor, inside in combination:
             factor = factor if inside is None else select(node, inside, factor, 0)
             weight = factor if weight is None else multiply(node, weight, factor)
         assert weight is not None
-        term = multiply(node, pixels, reshape(node, weight, (weight.shape[0], 1, weight.shape[1])))
+        term = pixels.weighted(elements, weight)
         total = term if total is None else add(node, total, term)
     assert total is not None
-    return total
+    return pixels.result(total, count)
 
 
 def linear_taps(node: SourceNode, at: Value, place: Callable[[Value], tuple[Value, Value | None]]) -> Taps:

@@ -165,15 +165,17 @@ def test_graphs_nested_deeper_than_protobuf_reads_are_left_to_it(monkeypatch: py
 
 
 @pytest.mark.usefixtures("all_mapped")
-@pytest.mark.parametrize("executor", ["aot", "graph", "steps", "vm"])
-def test_a_compiled_model_computes_with_weights_of_the_file(tmp_path: Path, executor: str):
+@pytest.mark.parametrize(
+    ("executor", "validate"), [("aot", False), ("graph", False), ("steps", False), ("vm", False), ("aot", True)]
+)
+def test_a_compiled_model_computes_with_weights_of_the_file(tmp_path: Path, executor: str, validate: bool):
     path = tmp_path / "model.onnx"
     for odd in range(4):  # the data may lie at any byte
         model = dense_model(weight("w", 8, 4), constant=weight("c" * (odd + 1), 4))
         model.producer_name = "p" * odd
         onnx.save(model, path)
         x = np.random.default_rng(3).standard_normal((2, 8), np.float32)
-        exe = mlc.compile(path, executor=executor, threads=1, cache=False)
+        exe = mlc.compile(path, executor=executor, threads=1, cache=False, validate_each=validate)
         w, c = (numpy_helper.to_array(t) for t in (model.graph.initializer[0], model.graph.node[0].attribute[0].t))
         (y,) = exe({"x": x}).values()
         np.testing.assert_allclose(y, x @ w + c, rtol=1e-5, atol=1e-3)
