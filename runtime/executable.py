@@ -2,7 +2,7 @@
 A compiled model in this process: `exe({"x": array}) -> {"y": array}`.
 
 One native call runs the model. Weights are placed once; a call works in a state of its own (runtime/states.py), so that
-calls from several threads run side by side, and allocates only its outputs.
+calls from several threads run side by side, and allocates only its outputs (runtime/outputs.py).
 """
 
 import copy
@@ -33,6 +33,7 @@ from mlc.runtime.artifact import WEIGHTS, Artifact, DamagedArtifact, copy_to
 from mlc.runtime.code import Code, SharedCode, Toolchain
 from mlc.runtime.cpu import refusal
 from mlc.runtime.functions import CalledFunctions
+from mlc.runtime.outputs import OutputMemory
 from mlc.runtime.sizes import text
 from mlc.runtime.states import CallState, StatePool, Submitter, most_states
 from mlc.runtime.steps import KernelProfile, ObserveCall, Profile, Stepper
@@ -104,6 +105,7 @@ class Executable:
         self._main = _MAIN(self._code.address(model["entry"]))
         self._input_rows = [(s.name, dtype_of(s.dtype), s.shape) for s in self.inputs]
         self._output_rows = [(s.name, dtype_of(s.dtype), s.shape) for s in (*self.outputs, *self._counts)]
+        self._output_memory = OutputMemory.of(self._output_rows)
         operands = len(self.inputs) + len(model["outputs"]) + len(model.get("symbols", ()))
         sizes = model["scratch_bytes"], model["workspace_bytes"]
         # not a method of this object: an executable that nobody holds is freed at once
@@ -121,7 +123,9 @@ class Executable:
         self._functions.check("the model")
         arrays = self._check_inputs(inputs)
         if out is None:
-            results = [_empty(shape, dtype) for _, dtype, shape in self._output_rows]
+            memory = self._output_memory
+            rows = self._output_rows
+            results = [_empty(shape, dtype) for _, dtype, shape in rows] if memory is None else memory.arrays()
         else:
             results = self._check_outputs(out)
         states = self._states

@@ -1,0 +1,71 @@
+"""
+Memory of outputs that nobody holds any more, for the next ones.
+
+What malloc gives back to the system in between is mapped again page by page, which for an output of a megabyte can take
+longer than a small model. So an executable keeps the memory of its last outputs, and uses it again once the caller has
+dropped the arrays, and every view of them.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from mlc.runtime.arrays import Array
+from mlc.support.alignment import ALIGNMENT
+
+Row = tuple[str, Any, tuple[int, ...]]
+"""Name, dtype and shape of an output."""
+SMALLEST: Final = 1 << 16
+"""Bytes from which memory is kept: malloc keeps smaller pieces itself."""
+LARGEST: Final = 1 << 25
+"""Bytes up to which memory is kept: beyond, holding it costs more than the time is worth."""
+_KEPT: Final = 2
+"""Pieces that are kept of each output: in a loop, the caller drops an output when the next one is there."""
+_FREE: Final = 3
+"""References to a piece that nobody uses: from the tuple that keeps it, from a variable, and from an argument."""
+
+
+class OutputMemory:
+    """New arrays for the outputs of an executable; calls from several threads never get the same memory."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = rows
+        self._kept: list[list[tuple[Array, int]] | None] = [[] if _is_kept(row) else None for row in rows]
+
+    @staticmethod
+    def of(rows: Sequence[Row]) -> OutputMemory | None:
+        """The memory for outputs; None where none is kept, or Python is not CPython, which counts references."""
+        counts = sys.implementation.name == "cpython"
+        return OutputMemory(rows) if counts and any(map(_is_kept, rows)) else None
+
+    def arrays(self) -> list[Array]:
+        """An array for each output, with any content."""
+        return [
+            np.empty(shape, dtype) if kept is None else _array(kept, shape, dtype)
+            for (_, dtype, shape), kept in zip(self._rows, self._kept, strict=True)
+        ]
+
+
+def _is_kept(row: Row) -> bool:
+    _, dtype, shape = row
+    if not all(isinstance(size, int) for size in shape):  # pyright: ignore[reportUnnecessaryIsInstance] an open size is text
+        return False
+    return SMALLEST <= math.prod(shape) * dtype.itemsize <= LARGEST
+
+
+def _array(kept: list[tuple[Array, int]], shape: tuple[int, ...], dtype: Any) -> Array:
+    """An array in a piece that is free, else in a new one. Two threads never find one free: each variable counts."""
+    for piece, offset in kept:
+        if sys.getrefcount(piece) == _FREE:
+            return np.ndarray(shape, dtype, piece, offset)
+    piece = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
+    offset = -piece.ctypes.data % ALIGNMENT
+    kept.append((piece, offset))
+    if len(kept) > _KEPT:
+        del kept[0]
+    return np.ndarray(shape, dtype, piece, offset)
