@@ -50,6 +50,7 @@ class Child:
 
     def start(self, code: str, cache: str) -> subprocess.Popen[str]:
         environment = os.environ | {"MLC_CACHE_DIR": cache}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its byte code
         command = [sys.executable, "-c", code, *self.arguments]
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
 
