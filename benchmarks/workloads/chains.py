@@ -64,6 +64,15 @@ def shuffle(net: Net) -> str:
     return net.conv(net.conv(y, c, c, 3, 3, group=c), c, c, 1, 1, group=groups)
 
 
+@kind("chain/depthwise window between tokens")
+def window_of_tokens(net: Net) -> str:
+    c, size, k = net.pick("c", 96, 256, 320, 512), net.span("size", 7, 32), net.pick("k", 3, 3, 5)
+    picture = net.op("Transpose", net.input(1, size * size, c), perm=[0, 2, 1])
+    picture = net.op("Reshape", picture, net.const([1, c, size, size]))
+    y = net.op("Reshape", net.conv(picture, c, c, k, k, group=c), net.const([1, c, size * size]))
+    return net.op("Transpose", net.op("Relu", y), perm=[0, 2, 1])
+
+
 @kind("chain/split, shuffle, concat")
 def split_shuffle(net: Net) -> str:
     half, size = net.pick("half", 24, 58, 116), net.span("size", 14, 28)

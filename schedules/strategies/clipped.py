@@ -19,6 +19,7 @@ from mlc.schedules.strategies.contraction import ContractionSchedule, Nest, sche
 from mlc.schedules.strategies.roles import roles_of
 from mlc.targets.cost.grids import Grid
 from mlc.targets.cost.thresholds import CLIPPED_TASKS
+from mlc.targets.cost.tiles import divisors
 from mlc.targets.target import Target
 
 
@@ -31,14 +32,16 @@ class ClippedSchedule(ContractionSchedule):
         return True
 
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
-        """Few blocks of rows: each of them copies all rows of the picture."""
+        """Parts of channels, where these come last, and few blocks of rows: each copies all rows of the picture."""
         grid = super().grid(outer_row, tile_rows, column_tiles)
         if outer_row is None:
             return grid
         extents, taken = self.stage.extents, (self.roles.rows, self.roles.columns, self.roles.lanes, outer_row)
         others = prod(extents[k] for k in self.stage.spatial if k not in taken)
         wanted = 1 if self.threads == 1 else ceil(CLIPPED_TASKS * self.threads / others)
-        return replace(grid, row_block=ceil(extents[outer_row] / wanted))
+        each = max((n for n in divisors(column_tiles) if column_tiles >= n * wanted), default=1)
+        parts = column_tiles // each
+        return replace(grid, row_block=ceil(extents[outer_row] / ceil(wanted / parts)), column_parts=parts)
 
     def columns_copy(self) -> Stage | None:
         """The stage that pads the columns, if the one in front of the sum only pads the rows."""

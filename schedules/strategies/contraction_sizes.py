@@ -34,6 +34,7 @@ from mlc.targets.cost.thresholds import (
     STREAM_SHARED_ROWS,
 )
 from mlc.targets.cost.tiles import even_split, register_tile, sliding_rows
+from mlc.targets.cost.windows import Row, window_tile
 from mlc.targets.matrix import MATRIX_PRODUCT_CYCLES, MATRIX_ROWS, MATRIX_SUMS
 from mlc.targets.target import Target
 
@@ -83,10 +84,7 @@ class ContractionSizes:
             return TileSize(*matrix[:3], words=matrix.words)
         scalar_loads = not r.scalar.uses(r.lanes)
         if self.slides:
-            step = max(1, *(abs(x.coefficient(r.rows)) for x in r.scalar.exprs)) if r.rows is not None else 1
-            pixels = self._side_by_side()
-            even = even_split(ceil(rows / pixels), sliding_rows(step, self.target))
-            return TileSize(even * pixels, 1, min(lanes, self.width), pixels)
+            return self._sliding_tile(rows)
         if (pixels := self._side_by_side()) > 1:
             per_lane = pixels * lanes // self.width
             columns = self._most_columns()
@@ -119,6 +117,20 @@ class ContractionSizes:
         if wide >= lanes:
             wide = lanes
         return TileSize(t.rows, 1, wide)
+
+    def _sliding_tile(self, rows: int) -> TileSize:
+        """The register tile of a sliding window: several vectors of channels where these come last."""
+        r, window = self.roles, self._window()
+        assert r.rows is not None
+        assert window is not None
+        lanes = self.stage.extents[r.lanes]
+        step, reach = (max(1, *(abs(x.coefficient(axis)) for x in r.scalar.exprs)) for axis in (r.rows, window))
+        row = Row(rows, step, (self.stage.extents[window] - 1) * reach + 1)
+        if lanes > self.width and (tile := window_tile(row, lanes, self.target)) is not None:
+            return TileSize(tile.rows, 1, min(lanes, tile.vectors * self.width))
+        pixels = self._side_by_side()
+        even = even_split(ceil(rows / pixels), sliding_rows(step, self.target))
+        return TileSize(even * pixels, 1, min(lanes, self.width), pixels)
 
     def _most_columns(self) -> int:
         """The columns that a tile may have."""

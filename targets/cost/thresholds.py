@@ -37,6 +37,16 @@ stream of 4 lines instead of 4 streams. 1 x 256 x 256 takes 1.2 us instead of 2.
 1 x 256 x 256, 10.1 instead of 12.0 with 1 x 256 x 784)."""
 SLIDING_REGISTERS = (3, 8)
 """Part of the registers, 3 of 8, that hold the sums of a sliding window; taps and shared loads take the others."""
+SLIDING_REGISTERS_WIDE = (5, 8)
+"""The same of a tile of several vectors of channels, which come last: its loads are shared less. Source: windows of
+3 x 3 to 7 x 7 over 24 to 2048 channels on Zen 4, tiles of 5 to 12 pixels."""
+SLIDING_VECTORS = (2, 4)
+"""Vectors of channels of such a tile, the better first where L1 holds the pixels of a row. Source: the same; two are as
+fast as one or up to 1.6 times faster."""
+SLIDING_STREAMS = (2, 1)
+"""How many times the pixels that such a tile reads in a row L1 must hold. Source: the same; 512 channels of 28 x 28
+take 311, 186 and 161 us with 1, 2 and 4 vectors, 1024 of 14 x 14 take 235, 140 and 88; in blocks, with transforms, 208
+and 133. Windows of 5 and 7 over 1024 channels, whose rows L1 does not hold, are faster in blocks."""
 SHARED_LANES_VECTORS = 5
 """Vectors of lanes up to which two pixels share the vector that channels leave half empty: of more, a half is little.
 Not measured apart."""

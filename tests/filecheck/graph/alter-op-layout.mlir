@@ -134,3 +134,17 @@ func.func @read_twice(%x: tensor<1x32x30x30xf32>) -> (tensor<1x32x15x15xf32>, te
   %1 = graph.conv2d %x, %v : (tensor<1x32x30x30xf32>, tensor<32x32x1x1xf32>) -> tensor<1x32x30x30xf32>
   return %0, %1 : tensor<1x32x15x15xf32>, tensor<1x32x30x30xf32>
 }
+
+// A depthwise window between transposes takes all channels as one block, and no element moves.
+// CHECK-LABEL: func.func @channels_last
+// CHECK:         %[[X:.*]] = graph.reshape %x : (tensor<1x8x8x96xf32>) -> tensor<1x1x8x8x96xf32>
+// CHECK:         %[[C:.*]] = graph.conv2d %[[X]], %{{.*}} {padding = [1, 1, 1, 1], groups = 96, data_layout = "NCHW96c", kernel_layout = "OIHW96o"}
+// CHECK-NEXT:    %[[Y:.*]] = graph.reshape %[[C]] : (tensor<1x1x8x8x96xf32>) -> tensor<1x8x8x96xf32>
+// CHECK-NEXT:    return %[[Y]]
+func.func @channels_last(%x: tensor<1x8x8x96xf32>) -> tensor<1x8x8x96xf32> {
+  %w = graph.param "w" : tensor<96x1x3x3xf32>
+  %0 = graph.transpose %x {axes = [0, 3, 1, 2]} : (tensor<1x8x8x96xf32>) -> tensor<1x96x8x8xf32>
+  %1 = graph.conv2d %0, %w {padding = [1, 1, 1, 1], groups = 96} : (tensor<1x96x8x8xf32>, tensor<96x1x3x3xf32>) -> tensor<1x96x8x8xf32>
+  %2 = graph.transpose %1 {axes = [0, 2, 3, 1]} : (tensor<1x96x8x8xf32>) -> tensor<1x8x8x96xf32>
+  return %2 : tensor<1x8x8x96xf32>
+}

@@ -19,6 +19,7 @@ from mlc.targets.cost.caches import (
 from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block, product_parts
 from mlc.targets.cost.threads import balance, least_work, worth_threads
 from mlc.targets.cost.tiles import RegisterTile, divisors, even_split, pieces, register_tile, sliding_rows, step_cycles
+from mlc.targets.cost.windows import Row, window_tile
 from mlc.targets.cost.winograd import Block, direct_cycles, overlapped, problem
 from mlc.targets.target import Target
 
@@ -70,6 +71,15 @@ def test_a_tile_does_not_cross_blocks_and_has_its_least_rows() -> None:
 def test_a_sliding_window_leaves_registers_to_its_taps() -> None:
     assert [sliding_rows(step, ZEN5) for step in (1, 2, 100)] == [12, 6, 1]
     assert sliding_rows(1, AVX2) == 6
+
+
+def test_a_window_over_channels_last_has_fewer_pixels_the_more_push_each_other_out_of_l1() -> None:
+    row = Row(pixels=28, step=1, span=3)
+    tiles = [window_tile(row, channels, ZEN5) for channels in (24, 96, 256, 512, 1024)]
+    assert tiles == [(10, 2), (10, 2), (10, 2), (10, 2), (5, 4)]
+    assert window_tile(row._replace(span=9), 1024, ZEN5) is None
+    assert window_tile(row, 96, AVX2) == (5, 2)
+    assert window_tile(row._replace(pixels=7), 1024, ZEN5) == (4, 4)
 
 
 def test_bytes_are_near_or_far() -> None:

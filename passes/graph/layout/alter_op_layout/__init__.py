@@ -21,11 +21,12 @@ from mlc.passes.graph.layout.alter_op_layout.rules import RULES
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.rewriting import functions, outer_blocks
 from mlc.support.errors import fail
+from mlc.targets.target import Target
 
 
-def alter_block(block: Block, size: int, recorded: BlocksOnRecord) -> None:
+def alter_block(block: Block, size: int, recorded: BlocksOnRecord, target: Target) -> None:
     """Convert the ops of a block, in order."""
-    versions = Versions(recorded)
+    versions = Versions(recorded, target)
     for op in list(block.ops):
         if op.results and op.results[0] in versions.of:
             continue  # converted together with the op before it
@@ -57,8 +58,9 @@ class AlterOpLayoutPass(ModulePass):
     {data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"}`
 
     Elementwise ops, pools, concatenations and reductions over H and W compute in the layout of their operands.
-    x is `block`, or the elements of one native vector of `vector-bits`; z is twice that. Where the records in force
-    know the function, on `target` with `threads`, x, y and z are theirs (records.py).
+    x is `block`, or the elements of one native vector of `vector-bits`; z is twice that. Between transposes, depthwise
+    windows take all channels as one block (channels_last.py). Where the records in force know the function, on `target`
+    with `threads`, x, y and z are theirs (records.py).
     """
 
     name = "graph-alter-op-layout"
@@ -74,8 +76,9 @@ class AlterOpLayoutPass(ModulePass):
             fail(op, f"expected a block of at least 2 channels, but got {size}")
         if any(isinstance(inner, FusedOp) for inner in op.walk()):
             fail(op, "expected a module without graph.fused; run graph-defuse-ops, or alter layouts before fusing")
+        target = Target.parse(self.target)
         for function in functions(op):
             recorded = blocks_on_record(function, self.target, self.threads)
             for block in list(outer_blocks(function)):
-                alter_block(block, size, recorded)
+                alter_block(block, size, recorded, target)
         eliminate_dead_code(op)

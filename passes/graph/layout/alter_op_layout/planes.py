@@ -25,6 +25,7 @@ from mlc.dialects.graph import (
     LayoutTransformOp,
     MeanOp,
     PoolOp,
+    TransposeOp,
     UnaryOp,
     shape_of,
 )
@@ -64,15 +65,17 @@ def computes_in_planes(op: Conv2dOp, v: Versions, block: int) -> bool:
     shapes = [shape_of(one.type) for one in (x, w, op.result)]
     if op.strides[1] > STRIDED_LANES or op.out_dtype or not all(is_static(s) for s in shapes):
         return False
-    if op.groups == 1 and not (shapes[1][0] != 1 and _is_pointwise(op) and v.native(x) == PLAIN):
-        return False
-    if op.groups == 1 and not ends_plain(op.result, v):
-        return False
     if str(element_of(x)) != "f32" or str(element_of(w)) != "f32":
         return False
-    if op.is_depthwise and not is_planar(v.computed(x)) and not _feeds_groups(op.result):
+    between_plain = v.native(x) == PLAIN and ends_plain(op.result, v)
+    if op.groups == 1 and not (shapes[1][0] != 1 and _is_pointwise(op) and between_plain):
         return False
-    cost = LayoutCosts.of(op, block)
+    if op.is_depthwise and not is_planar(v.computed(x)) and not _feeds_groups(op.result):
+        if not between_plain or _between_reorders(op):
+            return False
+        cost = LayoutCosts.of(op, block, PLAIN_TRANSFORM_COST)
+    else:
+        cost = LayoutCosts.of(op, block, TRANSFORM_COST if op.groups > 1 else PLAIN_TRANSFORM_COST)
     blocked_input = v.native(x) != PLAIN
     plain, blocked = readers(op.result)
     planar = cost.planar + (cost.inputs if blocked_input else 0) + (cost.outputs if blocked else 0)
@@ -90,8 +93,8 @@ class LayoutCosts:
     outputs: float
 
     @staticmethod
-    def of(op: Conv2dOp, block: int) -> LayoutCosts:
-        """The costs for vectors of `block` lanes."""
+    def of(op: Conv2dOp, block: int, each: float) -> LayoutCosts:
+        """The costs for vectors of `block` lanes, where a transform costs `each` of an element."""
         x, w, y = (static_shape(one.type) for one in (*op.operands, op.result))
         points = prod(y) * prod(w[1:])
         height, width = y[2:]
@@ -102,7 +105,6 @@ class LayoutCosts:
         planar, full = (PLANAR_WINDOW_COST, BLOCKED_WINDOW_COST) if depthwise else (PLANAR_COST, 1.0)
         planar *= PLANAR_STRIDED_COST if op.strides[1] > 1 else 1.0
         filled = 1.0 if depthwise else _filled(w[1], outputs, op.groups, block)
-        each = TRANSFORM_COST if op.groups > 1 else PLAIN_TRANSFORM_COST
         return LayoutCosts(
             planar * points / block / lanes, full * points / block / filled, each * prod(x), each * prod(y)
         )
@@ -145,6 +147,14 @@ def ends_plain(value: SSAValue, v: Versions) -> bool:
     if len(found) >= FEW_READERS or any(v.native(one) != PLAIN for op in pointwise for one in op.operands):
         return False
     return all(not isinstance(op, GraphOp) or op.layout_rule == "fixed" for op in found if op not in pointwise)
+
+
+def _between_reorders(op: Conv2dOp) -> bool:
+    """Whether the picture or the result is moved to or from another order of axes, often nearer to blocks."""
+    owner = op.operands[0].owner
+    while isinstance(owner, POINTWISE):
+        owner = owner.operands[0].owner
+    return isinstance(owner, TransposeOp) or any(isinstance(end, TransposeOp) for end in _readers(op.result))
 
 
 def _feeds_groups(value: SSAValue) -> bool:

@@ -67,6 +67,7 @@ from mlc.passes.graph.layout.alter_op_layout.blocks import (
     unit_block,
     wasteful,
 )
+from mlc.passes.graph.layout.alter_op_layout.channels_last import computes_channels_last
 from mlc.passes.graph.layout.alter_op_layout.frames import picture_of
 from mlc.passes.graph.layout.alter_op_layout.patches import convolution_on_planes
 from mlc.passes.graph.layout.alter_op_layout.subpixel import transposed_convolution
@@ -96,7 +97,8 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     if not is_constant(w):
         return None
     known = v.recorded.at(op)
-    if not known.outer and (made := convolution_on_planes(op, v, block)) is not None:
+    last = computes_channels_last(op, block, v.target)
+    if not known.outer and not last and (made := convolution_on_planes(op, v, block)) is not None:
         return made
     if op.groups == 1:
         inner = known.inner or near_block(channels, block, v.native(x))
@@ -105,7 +107,7 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
             inner = padded(inner, count)
         kernel = kernel_name(inner, outer, words(x, w, inner))
     elif inputs == 1 and op.groups == channels == outputs:
-        inner = outer = known.outer or channel_block(channels, block)
+        inner = outer = known.outer or (channels if last else channel_block(channels, block))
         word = words(x, w, 0) if op.dilation[1] == 1 and op.out_dtype == "int32" else 1
         kernel = kernel_name(0, outer) + (f"{word}w" if word > 1 else "")
     elif (side := groups_in_block(inputs, outputs // op.groups, op.groups, block)) > 1:

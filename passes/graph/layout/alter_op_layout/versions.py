@@ -17,6 +17,7 @@ from mlc.dialects.graph.types import Dim, Tensor, product, tensor, tensor_type
 from mlc.passes.graph.layout.alter_op_layout.records import BlocksOnRecord
 from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import Rewriter
+from mlc.targets.target import Target
 
 PLAIN = "NCHW"
 
@@ -29,9 +30,10 @@ def is_planar(name: str) -> bool:
 class Versions(Rewriter):
     """Old value -> {layout: new value}; a plain value of any rank has the layout NCHW."""
 
-    def __init__(self, recorded: BlocksOnRecord | None = None) -> None:
+    def __init__(self, recorded: BlocksOnRecord, target: Target) -> None:
         super().__init__()
-        self.recorded = recorded or BlocksOnRecord()
+        self.target = target
+        self.recorded = recorded
         """The blocks that records hold for the ops that are converted."""
         self.of: dict[SSAValue, dict[str, SSAValue]] = {}
 

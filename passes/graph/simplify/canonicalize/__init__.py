@@ -32,6 +32,7 @@ from mlc.passes.graph.simplify.canonicalize.concat import CONCATS
 from mlc.passes.graph.simplify.canonicalize.moves import MOVES
 from mlc.passes.graph.simplify.canonicalize.shuffle import SHUFFLES
 from mlc.passes.graph.simplify.canonicalize.sink import SINKS
+from mlc.passes.graph.simplify.canonicalize.tokens import TOKENS
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, apply_rules, defining_op
 
 DIALECT = Rules()
@@ -143,7 +144,7 @@ class _Recorder(PatternRewriter):
         self.values = [value for value in results if value is not None]
 
 
-RULES = Rules(DIALECT, MOVES, CONCATS, SHUFFLES, SINKS, LOCAL)
+RULES = Rules(DIALECT, MOVES, CONCATS, SHUFFLES, TOKENS, SINKS, LOCAL)
 
 
 @dataclass(frozen=True)

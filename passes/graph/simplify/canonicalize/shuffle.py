@@ -53,11 +53,12 @@ def movements(value: SSAValue) -> tuple[SSAValue, list[Movement]]:
     while isinstance(value.owner, ReshapeOp | TransposeOp) and value.has_one_use():
         chain.append(value.owner)
         value = value.owner.operands[0]
-    moved = chain and value.has_one_use() and _is_convolved(value)
+    moved = chain and value.has_one_use() and is_convolved(value)
     return value, chain[::-1] if moved else []
 
 
-def _is_convolved(value: SSAValue) -> bool:
+def is_convolved(value: SSAValue) -> bool:
+    """Whether a value is the result of a convolution, perhaps behind pointwise ops."""
     for _ in range(MAX_POINTWISE):
         if isinstance(value.owner, Conv2dOp):
             return True

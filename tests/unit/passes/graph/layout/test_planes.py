@@ -40,7 +40,9 @@ def layouts(text):
         (28, 28, 14, {"k": 3}, ("NC2cHW", "OIHW2o")),
         (30, 6, 6, {"k": 3, "strides": 2}, ("NC5cHW", "OIHW")),
         (512, 512, 4, {"size": 7, "k": 3}, ("NCHW16c", "OIHW16i16o")),  # 7 of 16 lanes, many channels
-        (30, 30, 30, {"k": 3}, ("NCHW16c", "OIHW16o")),
+        (30, 30, 30, {"k": 3}, ("NCHW", "OIHW")),  # between plain pictures
+        (30, 30, 30, {"size": 7, "k": 3}, ("NCHW16c", "OIHW16o")),  # 7 of 16 lanes
+        (30, 30, 30, {"k": 5}, ("NCHW16c", "OIHW16o")),  # many taps to a transform
         (24, 40, 1, {}, ("NC24cHW", "OIHW40o")),  # a result that is read plain
         (512, 512, 1, {}, ("NCHW16c", "OIHW16i16o")),  # moving it costs less than the planes do
         (24, 40, 1, {"strides": 2}, ("NCHW8c", "OIHW8i8o")),
