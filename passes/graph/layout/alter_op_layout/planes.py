@@ -70,12 +70,12 @@ def computes_in_planes(op: Conv2dOp, v: Versions, block: int) -> bool:
     between_plain = v.native(x) == PLAIN and ends_plain(op.result, v)
     if op.groups == 1 and not (shapes[1][0] != 1 and _is_pointwise(op) and between_plain):
         return False
+    whole = _moves_whole_blocks(op, block)
     if op.is_depthwise and not is_planar(v.computed(x)) and not _feeds_groups(op.result):
         if not between_plain or _between_reorders(op):
             return False
-        cost = LayoutCosts.of(op, block, PLAIN_TRANSFORM_COST)
-    else:
-        cost = LayoutCosts.of(op, block, TRANSFORM_COST if op.groups > 1 else PLAIN_TRANSFORM_COST)
+        whole = True
+    cost = LayoutCosts.of(op, block, PLAIN_TRANSFORM_COST if whole else TRANSFORM_COST)
     blocked_input = v.native(x) != PLAIN
     plain, blocked = readers(op.result)
     planar = cost.planar + (cost.inputs if blocked_input else 0) + (cost.outputs if blocked else 0)
@@ -108,6 +108,12 @@ class LayoutCosts:
         return LayoutCosts(
             planar * points / block / lanes, full * points / block / filled, each * prod(x), each * prod(y)
         )
+
+
+def _moves_whole_blocks(op: Conv2dOp, block: int) -> bool:
+    """Whether blocks of channels are full: of all channels, or of those of a group."""
+    outputs, inputs, *_ = static_shape(op.operands[1].type)
+    return op.groups == 1 or (inputs % block == 0 and outputs // op.groups % block == 0)
 
 
 def _is_pointwise(op: Conv2dOp) -> bool:

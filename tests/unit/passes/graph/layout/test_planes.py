@@ -39,6 +39,7 @@ def layouts(text):
         (24, 60, 3, {}, ("NC8cHW", "OIHW20o")),
         (28, 28, 14, {"k": 3}, ("NC2cHW", "OIHW2o")),
         (30, 6, 6, {"k": 3, "strides": 2}, ("NC5cHW", "OIHW")),
+        (128, 128, 8, {"size": 28, "k": 3}, ("NCHW16c", "OIHW16i16o")),  # groups of whole blocks
         (512, 512, 4, {"size": 7, "k": 3}, ("NCHW16c", "OIHW16i16o")),  # 7 of 16 lanes, many channels
         (30, 30, 30, {"k": 3}, ("NCHW", "OIHW")),  # between plain pictures
         (30, 30, 30, {"size": 7, "k": 3}, ("NCHW16c", "OIHW16o")),  # 7 of 16 lanes
