@@ -34,6 +34,7 @@ BUILTIN_MODULES = (
     "mlc.schedules.strategies.attention",
     "mlc.schedules.strategies.winograd",
     "mlc.schedules.strategies.matmul",
+    "mlc.schedules.strategies.planes",
     "mlc.schedules.strategies.clipped",
     "mlc.schedules.strategies.dilated",
     "mlc.schedules.strategies.contraction",

@@ -135,7 +135,7 @@ class ContractionSchedule(ContractionSizes):
             self._transpose(nest.block, self.roles.across)
         init, _ = s.decompose_reduction(nest.block, (nest.reduce or nest.tile)[0])
         s.vectorize(*self._shared(nest.tile[:n]), *nest.tile[n:])
-        for handle in nest.reduce[-len(self._unrolled()) :] if self.slides and len(nest.reduce) > 1 else ():
+        for handle in self.unrolled(nest):
             s.unroll(handle)
         s.vectorize(*self._shared(s.loops(init, n, under=attach[0]) if attach else s.loops(init, n)))
         for pad in reversed(self.copied_pads()) if attach else ():
@@ -148,6 +148,10 @@ class ContractionSchedule(ContractionSizes):
         if grid:
             parallelize(s, grid, self.stage, self.cycles, self.target, self.threads)
         return s.finish()
+
+    def unrolled(self, nest: Nest) -> list[Handle]:
+        """The reduction loops that are unrolled: the taps along a row of a sliding window, so that rows share loads."""
+        return nest.reduce[-len(self._unrolled()) :] if self.slides and len(nest.reduce) > 1 else []
 
     def copied_pads(self) -> list[Stage]:
         """The padded copies of a block of rows."""

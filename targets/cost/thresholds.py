@@ -47,6 +47,10 @@ SLIDING_STREAMS = (2, 1)
 """How many times the pixels that such a tile reads in a row L1 must hold. Source: the same; 512 channels of 28 x 28
 take 311, 186 and 161 us with 1, 2 and 4 vectors, 1024 of 14 x 14 take 235, 140 and 88; in blocks, with transforms, 208
 and 133. Windows of 5 and 7 over 1024 channels, whose rows L1 does not hold, are faster in blocks."""
+PLANAR_VECTORS, PLANAR_ROWS = 4, 4
+"""Vectors of pixels of a row, and rows, at most, of a tile of a window over planes. Source: windows of 3 x 3 at strides
+1 and 2 on planes of 14 to 224 pixels on Zen 4, tiles of 1 to 7 rows and 1 to 14 vectors; 64 x 28 x 28 takes 14.0 us
+with 4 x 2, 15.6 with 6 x 2, 16 x 56 x 112 takes 24.4 with 3 x 4, 28.2 with 2 x 7."""
 SHARED_LANES_VECTORS = 5
 """Vectors of lanes up to which two pixels share the vector that channels leave half empty: of more, a half is little.
 Not measured apart."""
@@ -102,6 +106,8 @@ ones 0.84 to 1.02."""
 CLIPPED_LEAST_TAPS = 5
 """Rows of a depthwise window from which a copy of the whole picture pays: 5 rows of taps gain, at dilation 6 on 28x28
 and 10 on 40x40, where 3 rows at dilation 12 lose on 28x28 and 32x32. Source: single calls on Zen 5, 1 thread."""
+PLANAR_TASKS = 4
+"""Tasks a thread, at least, of a window over planes: below, planes are parted. Not measured apart."""
 CLIPPED_TASKS = 2
 """Tasks a thread, at least, of a depthwise convolution whose padding is left out. Not measured apart."""
 GROUPS_APART = 2

@@ -19,7 +19,7 @@ from mlc.targets.cost.caches import (
 from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block, product_parts
 from mlc.targets.cost.threads import balance, least_work, worth_threads
 from mlc.targets.cost.tiles import RegisterTile, divisors, even_split, pieces, register_tile, sliding_rows, step_cycles
-from mlc.targets.cost.windows import Row, window_tile
+from mlc.targets.cost.windows import Row, planar_tile, window_tile
 from mlc.targets.cost.winograd import Block, direct_cycles, overlapped, problem
 from mlc.targets.target import Target
 
@@ -158,6 +158,13 @@ def test_winograd_beats_the_direct_sum_of_many_channels() -> None:
     # weights that stay in L2 come once for all blocks
     rows = replace(deep, inputs=16, outputs=16)
     assert rows.cycles(Block(1, 7), ZEN5, 1) < deep.cycles(Block(1, 7), ZEN5, 1)
+
+
+def test_windows_over_planes_share_rows() -> None:
+    assert planar_tile(30, 3, ZEN5) == (4, 3)
+    assert planar_tile(56, 7, ZEN5) == (3, 4)
+    assert planar_tile(9, 1, ZEN5) == (3, 1)
+    assert planar_tile(30, 6, AVX2) == (2, 3)
 
 
 def test_branches_share_their_data() -> None:

@@ -99,9 +99,10 @@ class LayoutCosts:
         points = prod(y) * prod(w[1:])
         height, width = y[2:]
         run = height * width if _is_pointwise(op) else width
-        lanes = run / (-(-run // block) * block)
         outputs = w[0] // op.groups
         depthwise = w[1] == outputs == 1
+        vector = max(1, block // 2) if depthwise else block  # a window's vector that is half empty costs half
+        lanes = run / (-(-run // vector) * vector)
         planar, full = (PLANAR_WINDOW_COST, BLOCKED_WINDOW_COST) if depthwise else (PLANAR_COST, 1.0)
         planar *= PLANAR_STRIDED_COST if op.strides[1] > 1 else 1.0
         filled = 1.0 if depthwise else _filled(w[1], outputs, op.groups, block)

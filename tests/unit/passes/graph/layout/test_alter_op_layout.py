@@ -47,7 +47,7 @@ def conv(c, o, groups=1, size=6, attrs="padding = [1, 1, 1, 1]"):
         (3, 32, 1, ("NCHW3c", "OIHW3i16o", 0)),
         (16, 30, 1, ("NCHW16c", "OIHW16i16o", 30)),
         (24, 20, 1, ("NCHW8c", "OIHW8i8o", 20)),
-        (30, 30, 30, ("NCHW16c", "OIHW16o", 30)),
+        (30, 30, 30, ("NCHW", "OIHW", 0)),
         (24, 48, 2, ("NCHW12c", "OIHW12i12o", 0)),
         (6, 12, 6, ("NC1cHW", "OIHW2o", 0)),
         (32, 64, 8, ("NCHW8c", "OIHW4i16o", 0)),

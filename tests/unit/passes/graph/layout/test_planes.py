@@ -42,7 +42,8 @@ def layouts(text):
         (128, 128, 8, {"size": 28, "k": 3}, ("NCHW16c", "OIHW16i16o")),  # groups of whole blocks
         (512, 512, 4, {"size": 7, "k": 3}, ("NCHW16c", "OIHW16i16o")),  # 7 of 16 lanes, many channels
         (30, 30, 30, {"k": 3}, ("NCHW", "OIHW")),  # between plain pictures
-        (30, 30, 30, {"size": 7, "k": 3}, ("NCHW16c", "OIHW16o")),  # 7 of 16 lanes
+        (30, 30, 30, {"size": 7, "k": 3}, ("NCHW", "OIHW")),  # half a vector
+        (30, 30, 30, {"size": 2, "k": 3}, ("NCHW16c", "OIHW16o")),  # 2 of 16 lanes
         (30, 30, 30, {"k": 5}, ("NCHW16c", "OIHW16o")),  # many taps to a transform
         (24, 40, 1, {}, ("NC24cHW", "OIHW40o")),  # a result that is read plain
         (512, 512, 1, {}, ("NCHW16c", "OIHW16i16o")),  # moving it costs less than the planes do
