@@ -15,6 +15,7 @@ sys.path.insert(0, str(BENCHMARKS))
 try:
     import paired
     from beside import Settings, measure
+    from contenders import has_bytes_as_weights_alone
     from kinds import markdown, selected, summary, thread_counts
     from workloads.catalogue import KINDS
 finally:
@@ -95,6 +96,15 @@ def test_a_model_is_measured_and_reported(tmp_path: Path) -> None:
     assert "softmax" in entry.kernel
     assert "| softmax | rows=1 width=1000 |" in markdown([entry])
     assert summary([entry]).startswith(("1 measured", "0 measured"))
+
+
+def test_peers_keep_activations_in_floats_where_the_model_does(tmp_path: Path) -> None:
+    found: dict[str, bool] = {}
+    for name in ("weights in bytes/DequantizeLinear by channel, MatMul", "matmul/square", "int8/conv 3x3"):
+        path = tmp_path / "model.onnx"
+        path.write_bytes(KINDS[name].draw(0, smallest=True).model.SerializeToString())
+        found[name] = has_bytes_as_weights_alone(path)
+    assert list(found.values()) == [True, False, False]
 
 
 def test_what_fails_is_listed(tmp_path: Path) -> None:
