@@ -32,6 +32,8 @@ from mlc.targets.cost.thresholds import (
     SLIDING_UNROLLED,
     STREAM_ROWS,
     STREAM_SHARED_ROWS,
+    WIDENED_ROWS,
+    WIDENING_CYCLES,
 )
 from mlc.targets.cost.tiles import even_split, register_tile, sliding_rows
 from mlc.targets.cost.windows import Row, window_tile
@@ -112,6 +114,7 @@ class ContractionSizes:
             threads=self.threads if self._rows_per_panel() <= MOST_ROWS else 1,
             least=least,
             strip_bytes=self._strip_bytes(),
+            widening=self._widening_cycles(rows),
         )
         wide = t.vectors * self.width
         if wide >= lanes:
@@ -230,6 +233,12 @@ class ContractionSizes:
         """The bytes of one vector's column of V, over all terms of a sum; 0 where V is packed in blocks."""
         depth = prod(self.stage.extents[k] for k in self.stage.reduce)
         return FLOAT_BYTES * self.width * depth if self._packed_vectors() == 1 else 0
+
+    def _widening_cycles(self, rows: int) -> float:
+        """The cycles in which a vector of narrow elements of V, which are no words, becomes one of f32; for many rows."""
+        read = self.roles.vector
+        widens = read.unit == 1 and read.element_bytes < FLOAT_BYTES
+        return WIDENING_CYCLES if widens and rows >= WIDENED_ROWS else 0.0
 
     def _packed_vectors(self) -> int:
         """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""

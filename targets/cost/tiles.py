@@ -59,6 +59,7 @@ def register_tile(
     threads: int = 1,
     least: int = 1,
     strip_bytes: int = 0,
+    widening: float = 0.0,
 ) -> RegisterTile:
     """
     The tile that covers rows x vectors in the fewest cycles with accumulators and operands in registers.
@@ -68,7 +69,8 @@ def register_tile(
     of a packed operand, which a tile must not cross. With `threads`, the cycles are those of the thread that gets most
     where columns of tiles are dealt out, and the vectors, which come from beyond L1 then, count by themselves. The
     tile has `least` rows, if there are so many. `strip_bytes` are those of one vector's column of the second operand:
-    where the columns of a tile exceed L1, each row of tiles reads them from L2 again.
+    where the columns of a tile exceed L1, each row of tiles reads them from L2 again. `widening` are the cycles in
+    which a vector of narrow elements becomes one of f32, once for each row of tiles.
     """
     registers, far = target.vector_registers - reserved, target.core.far_vector_cycles if threads > 1 else 0.0
     best: tuple[float, int, RegisterTile] | None = None
@@ -85,7 +87,7 @@ def register_tile(
             most = min(vectors, ceil(ceil(vectors / v) / threads) * v)
             for width, n_v in pieces(most, v):
                 for height, n_r in pieces(rows, r):
-                    step = step_cycles(height, width, target.core, scalar_loads) + width * far
+                    step = step_cycles(height, width, target.core, scalar_loads) + width * (far + widening)
                     cost += n_v * n_r * max(step, _far_cycles(width, strip_bytes, target))
             candidate = (cost, -r * v, RegisterTile(r, v))
             if best is None or candidate[:2] < best[:2]:

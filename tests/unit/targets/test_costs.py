@@ -160,6 +160,11 @@ def test_winograd_beats_the_direct_sum_of_many_channels() -> None:
     assert rows.cycles(Block(1, 7), ZEN5, 1) < deep.cycles(Block(1, 7), ZEN5, 1)
 
 
+def test_tiles_of_narrow_vectors_have_more_rows() -> None:
+    assert register_tile(64, 24, ZEN5) == RegisterTile(13, 2)
+    assert register_tile(64, 24, ZEN5, widening=thresholds.WIDENING_CYCLES) == RegisterTile(22, 1)
+
+
 def test_windows_over_planes_share_rows() -> None:
     assert planar_tile(30, 3, ZEN5) == (4, 3)
     assert planar_tile(56, 7, ZEN5) == (3, 4)
