@@ -32,6 +32,7 @@ from mlc.targets.cost.thresholds import (
     SLIDING_UNROLLED,
     STREAM_ROWS,
     STREAM_SHARED_ROWS,
+    WIDENED_BITS,
     WIDENED_ROWS,
     WIDENING_CYCLES,
 )
@@ -235,9 +236,9 @@ class ContractionSizes:
         return FLOAT_BYTES * self.width * depth if self._packed_vectors() == 1 else 0
 
     def _widening_cycles(self, rows: int) -> float:
-        """The cycles in which a vector of narrow elements of V, which are no words, becomes one of f32; for many rows."""
+        """The cycles in which a vector of narrow elements of V, which are no words, becomes a long one of f32."""
         read = self.roles.vector
-        widens = read.unit == 1 and read.element_bytes < FLOAT_BYTES
+        widens = read.unit == 1 and read.element_bytes < FLOAT_BYTES and self.target.vector_bits >= WIDENED_BITS
         return WIDENING_CYCLES if widens and rows >= WIDENED_ROWS else 0.0
 
     def _packed_vectors(self) -> int:
