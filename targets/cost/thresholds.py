@@ -27,8 +27,8 @@ L2_RATE_OF_TILES = 0.5
 """Part of the rate of plain reads at which L2 feeds register tiles. Source: 1x1 convolutions of 128 channels a group
 on planes of 43x45 (Zen 5): tiles of 2x9 vectors run at 56 % of the peak, as half of the rate says, 13x2 at 86 %."""
 WIDENING_CYCLES, WIDENED_ROWS, WIDENED_BITS = 1.3, 16, 512
-"""Cycles that widening a vector of bytes or f16 to f32 adds to a step of a register tile, beside its FMAs; the rows, and
-the bits of a vector, from which they count. Source: products of 24 to 120 rows on Zen 4, 0.91 to 0.95 of the time with
+"""Cycles that widening a vector of bytes or f16 to f32 adds to a step of a register tile, beside its FMAs; rows, and
+bits of a vector, from which they count. Source: products of 24 to 120 rows on Zen 4, 0.91 to 0.95 of the time with
 tiles of one vector (18 to 30 rows) instead of two (12 to 14 rows); 7 rows take 1.08 of the time with 7x2 instead of 4x6
 vectors; with AVX2, 13x1 take 1.08 to 1.25 of the time of 6x2."""
 OPEN_ROWS = 6

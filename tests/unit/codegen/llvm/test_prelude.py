@@ -111,7 +111,7 @@ BOUNDS: dict[str, tuple[Callable[..., Any], float]] = {
     "log": (np.log, 1.0),
     "tanh": (np.tanh, 2.5),
     "sigmoid": (sigmoid, 2.5),
-    "erf": (ERF, 1.2),
+    "erf": (ERF, 2.0),
 }
 
 
