@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from mlc.passes.pass_manager import PassFailed
+from mlc.support.collector import collect_rarely
 from mlc.support.display.progress import ProgressBar
 from mlc.support.errors import UserError, located
 from mlc.support.threads import available_cpus
@@ -108,9 +109,6 @@ def _failure(job: Job, kind: str, message: str, detail: str) -> Exception:
     return KernelCrash(f"a bug in mlc: {job} cannot be compiled: {message}", job.name, detail)
 
 
-_COLLECTED = 50_000
-"""Further objects after which a worker's collector looks for cycles (CPython's default: 700): few of a kernel's are
-garbage before it is done, and a worker does not live long."""
 _END = 0xFFFF_FFFF
 """The command after which a worker ends: another process may hold a copy of the pipe, and so keep it open."""
 _forking = threading.RLock()
@@ -179,7 +177,7 @@ def _serve(jobs: Sequence[Job], commands: BinaryIO, results: BinaryIO) -> None:
     """The loop of a worker process; never returns."""
     status = 1
     try:
-        gc.set_threshold(_COLLECTED, 10, 10)
+        collect_rarely()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handler removes the parent's directories
         while len(command := commands.read(4)) == 4 and (job := int.from_bytes(command, "little")) != _END:
