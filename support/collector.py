@@ -6,8 +6,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 RARE = 1_000_000
-"""Further objects after which a compilation's collector looks for cycles (CPython's default: 700), about 100 MB of them:
-few are garbage before a compilation is done, and each collection walks over what there is of its modules."""
+"""Further objects, about 100 MB, after which a compilation's collector looks for cycles (CPython's default: 700): few
+are garbage before a compilation is done, and each collection walks over what there is of its modules."""
 
 
 @contextmanager

@@ -58,10 +58,13 @@ class Job:
     name: str
     origins: tuple[str, ...]
     run: Callable[[], bytes]
+    what: str = "kernel"
+    effort: int = 0
+    """An estimate of the work beside that of other jobs: the largest begin first, so that workers end together."""
 
     def __str__(self) -> str:
         nodes = ", ".join(f"'{node}'" for node in self.origins[:3])
-        return f"kernel '{self.name}'" + (f" (from {nodes})" if nodes else "")
+        return f"{self.what} '{self.name}'" + (f" (from {nodes})" if nodes else "")
 
 
 def available_workers() -> int:
@@ -69,17 +72,38 @@ def available_workers() -> int:
     return available_cpus() if hasattr(os, "fork") else 0
 
 
-def run_jobs(jobs: Sequence[Job], workers: int | None = None, report: Report | None = None) -> list[bytes]:
-    """The results of all jobs, in order; the first failure stops the rest."""
+def run_jobs(
+    jobs: Sequence[Job],
+    workers: int | None = None,
+    report: Report | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> list[bytes]:
+    """
+    The results of all jobs, in order; the first failure stops the rest.
+
+    `meanwhile` is what this process does while workers run, in a thread of its own; it is done before the results are
+    returned, and its error is raised.
+    """
     count = min(available_workers() if workers is None else workers, len(jobs))
     with _progress(len(jobs), report) as done:
         if count < 2:
+            if meanwhile is not None:
+                meanwhile()
             results: list[bytes] = []
             for job in jobs:
                 results.append(_run_here(job))
                 done(len(results), len(jobs))
             return results
-        return _Crew(jobs, count, done).run()
+        crew = _Crew(jobs, count, done)
+        if meanwhile is None:
+            return crew.run()
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(1) as beside:  # begun after the workers were forked
+            other = beside.submit(meanwhile)
+            packed = crew.run()
+            other.result()
+            return packed
 
 
 def _run_here(job: Job) -> bytes:
@@ -195,7 +219,7 @@ class _Crew:
         self.jobs = jobs
         self.done = done
         self.results: list[bytes] = [b""] * len(jobs)
-        self.waiting = iter(range(len(jobs)))
+        self.waiting = iter(sorted(range(len(jobs)), key=lambda index: -jobs[index].effort))
         self.workers: list[_Worker] = []
         gc.freeze()  # the collector must not touch, and so copy, the pages that workers share
         for _ in range(count):
