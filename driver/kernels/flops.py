@@ -81,7 +81,12 @@ def flops_of(kernel: Operation) -> Dim:
     return total
 
 
-_LONG = {graph.Conv2dWinogradOp: 20, graph.Conv2dOp: 4, graph.BatchMatmulOp: 4, graph.DenseOp: 4}
+_LONG: dict[type[Operation], int] = {
+    graph.Conv2dWinogradOp: 20,
+    graph.Conv2dOp: 4,
+    graph.BatchMatmulOp: 4,
+    graph.DenseOp: 4,
+}
 """How much longer than other ops some take to be compiled, by seconds of kernels with them; 1 for all others."""
 
 
