@@ -20,7 +20,6 @@ from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
 from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, rooms, signature_of
-from mlc.driver.kernels.external import check_external, compile_external
 from mlc.driver.kernels.flops import effort_of, flops_of
 from mlc.driver.kernels.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
 from mlc.driver.kernels.workers import Job, run_jobs
@@ -311,6 +310,8 @@ class Compilation:
 
     def external(self, function: FuncOp) -> KernelCode:
         """The code of a kernel that an external compiler makes, in this process."""
+        from mlc.driver.kernels.external import check_external, compile_external
+
         device = device_of(function)
         target = self.devices.get(device or HOST, self.target)
         code = compile_external(function, self.model.weights, target)
