@@ -1,8 +1,7 @@
 """One compilation: a model's module and weights become the files of an artifact."""
 
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,8 +24,9 @@ from mlc.driver.kernels.kernel import KernelCode, compile_kernel, kernel_passes,
 from mlc.driver.kernels.workers import Job, run_jobs
 from mlc.driver.models.bind_sizes import copied_store
 from mlc.driver.models.program import ProgramCode, program_job
+from mlc.driver.models.replay import ValidatedOn, replayable
 from mlc.driver.options import Options
-from mlc.driver.pipeline.manager import PassFailed, make_context, parse_pipeline, run_passes
+from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import functions_object, is_host, runtime_objects
 from mlc.frontends.common.model import Model
@@ -52,16 +52,6 @@ class Beside:
     job: Job
     take: Callable[[bytes], None]
     meanwhile: Callable[[], None]
-
-
-@dataclass(frozen=True)
-class ValidatedOn:
-    """On what a validating compilation has run functions."""
-
-    inputs: dict[str, Any]
-    """Recorded inputs by function."""
-    weights: WeightStore | None
-    """The weights that the module reads."""
 
 
 class Compilation:
@@ -286,14 +276,8 @@ class Compilation:
         ]
         for target in self.devices.values():
             prepare(target)
-        with replayable(lambda error: str(sources[error.kernel]), passes, self.kernel_compared):
-            # an instrument keeps what it sees, so the passes that it watches run in this process
-            workers = 1 if self.options.instruments else None
-            if beside is None:
-                results = run_jobs(jobs, workers)
-            else:
-                *results, other = run_jobs([*jobs, beside.job], workers, meanwhile=beside.meanwhile)
-                beside.take(other)
+        with replayable(lambda error: _text_of(sources.get(error.kernel)), passes, self.kernel_compared):
+            results = self.results(jobs, beside)
         for name, data in zip(missing, results, strict=True):
             packed[name] = data
             if cache is not None:
@@ -302,6 +286,16 @@ class Compilation:
         kernels = made | {name: KernelCode.unpack(packed[name]) for name in sources}
         self.account(kernels, missing)
         return kernels
+
+    def results(self, jobs: Sequence[Job], beside: Beside | None) -> list[bytes]:
+        """What the jobs return; `beside` is done at the same time."""
+        # an instrument keeps what it sees, so the passes that it watches run in this process
+        workers = 1 if self.options.instruments else None
+        if beside is None:
+            return run_jobs(jobs, workers)
+        *results, other = run_jobs([*jobs, beside.job], workers, meanwhile=beside.meanwhile)
+        beside.take(other)
+        return results
 
     def cached(self, cache: Cache, key: str) -> bytes | None:
         """A kernel of the cache that was compiled with what the records answer now."""
@@ -422,26 +416,9 @@ class Compilation:
         return estimate.value.data if isinstance(estimate, FloatAttr) else 0.0
 
 
-@contextmanager
-def replayable(
-    text: Callable[[Any], str], passes: list[Any], compared: Callable[[Any], ValidatedOn | None]
-) -> Generator[None]:
-    """
-    Attach the IR and the pipeline that reproduce what a pass does wrong to its exception, as `reproducer`.
-
-    On what a validating compilation has run the functions is attached, too, as `compared`.
-    """
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, UserError) and not (isinstance(error, PassFailed) or getattr(error, "of_pass", False)):
-            raise
-        try:
-            setattr(error, "reproducer", (text(error), ",".join(map(pass_text, passes))))  # noqa: B010
-            setattr(error, "compared", compared(error))  # noqa: B010
-        except AttributeError:
-            pass
-        raise
+def _text_of(kernel: Operation | None) -> str | None:
+    """A kernel as text; None of the program's function, which is compiled among the kernels."""
+    return None if kernel is None else str(kernel)
 
 
 def prepare(target: Target) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import ceil
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, SSAValue
 from xdsl.passes import ModulePass
 
-from mlc.dialects.graph import BatchMatmulOp, FusedOp, GraphOp, LayoutTransformOp, SoftmaxOp, shape_of
+from mlc.dialects.graph import BatchMatmulOp, FusedOp, GraphOp, LayoutTransformOp, SoftmaxOp, shape_of, static_shape
 from mlc.dialects.graph.base import BROADCAST
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.graph.simplify.fold_constant import Folder
@@ -25,6 +26,8 @@ from mlc.targets.target import Target
 
 AXES = "MNHQK"
 """The axes of a bias: queries and keys, behind axes of the batch and heads."""
+MOST_PADDED = 1.25
+"""Elements with the padding of the last vector, over those without: 49 queries as 64 take 5 % longer than unblocked."""
 
 
 def biases_of(fused: FusedOp) -> list[BlockArgument]:
@@ -85,7 +88,7 @@ class Blocker:
         stored = self.made[given]
         argument = body.insert_arg(stored.type, bias.index + 1)
         argument.name_hint = bias.name_hint
-        inside = LayoutTransformOp.make(argument, src=blocked, dst=plain, location=fused.location)
+        inside = LayoutTransformOp.make(argument, result=bias.type, src=blocked, dst=plain, location=fused.location)
         assert body.first_op is not None
         body.insert_op_before(inside, body.first_op)
         fused.operands[bias.index] = stored
@@ -94,10 +97,10 @@ class Blocker:
 
     def layouts(self, bias: BlockArgument) -> tuple[str, str]:
         """The plain layout of a bias, and the one that it is stored in."""
-        shape = shape_of(bias.type)
+        shape = static_shape(bias.type)
         plain = AXES[-len(shape) :]
-        whole = shape[-2] % self.lanes == 0
-        return plain, f"{plain}{self.lanes}q" if whole else f"{plain[:-2]}KQ"
+        padded = ceil(shape[-2] / self.lanes) * self.lanes
+        return plain, f"{plain}{self.lanes}q" if padded <= MOST_PADDED * shape[-2] else f"{plain[:-2]}KQ"
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class BlockBiasesPass(ModulePass):
 
     `graph.fused (%b = %bias : tensor<12x64x49xf32>) { .. graph.add %scores, %b .. }` -> the same of a constant
     `tensor<12x4x49x16xf32>`, with a `graph.layout_transform` in the region, which is part of its index expressions.
-    Where the queries are no whole vectors of `target`, keys and queries change places.
+    Where the last vector of `target` would mostly be padding, keys and queries change places instead.
     """
 
     name = "graph-block-biases"
