@@ -2,6 +2,7 @@
 Seconds from starting a process to the first output, cold and warm, and the memory that compiling takes.
 
     python benchmarks/compile_time.py [--model resnet50] [--repeat 3] [--json FILE]      # or make bench-compile
+    python benchmarks/compile_time.py --layers 25,50,100,200 --hidden 128                # encoders of many layers
 
 Every figure is a new process: cold with an empty cache, warm with the cache that cold left. Beside them stand the peers
 that are installed: onnxruntime and OpenVINO, which compile nothing, and the compilers IREE and TVM, once each. Peak
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,10 +126,27 @@ def peers(case: models.Case, args: argparse.Namespace) -> dict[str, list[float]]
     return result
 
 
+def cases(args: argparse.Namespace, directory: Path) -> Iterator[models.Case]:
+    """What is asked for, each made when its turn comes."""
+    if args.layers is None:
+        yield from (models.case(name, directory) for name in args.model or models.available())
+        return
+    try:
+        counts = [int(part) for part in args.layers.split(",")]
+    except ValueError:
+        raise SystemExit(f"expected --layers as in '24,48', but got '{args.layers}'") from None
+    for layers in counts:
+        case = models.deep(layers, args.hidden, directory)
+        yield case
+        case.path.unlink()
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="measure how long compiling takes")
     parser.add_argument("--model", action="append", choices=models.NAMES, help="a model; may be repeated")
+    parser.add_argument("--layers", metavar="N,N", help="text encoders of so many layers instead of models")
+    parser.add_argument("--hidden", type=int, default=1024, help="the width of their layers (default: 1024)")
     parser.add_argument("--peer", action="append", choices=_PEERS, help="a peer; may be repeated (default: all)")
     parser.add_argument("--repeat", type=int, default=3, help="cold compilations of each model (default: 3)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="default: all CPUs")
@@ -138,9 +157,9 @@ def main() -> None:
         table.add_column(heading, justify="left" if heading == "model" else "right", no_wrap=True)
     results: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="mlc.") as directory:
-        for name in args.model or models.available():
-            results.append(record := measure(models.case(name, Path(directory)), Path(directory), args))
-            table.add_row(name, *_cells(record))
+        for case in cases(args, Path(directory)):
+            results.append(record := measure(case, Path(directory), args))
+            table.add_row(case.name, *_cells(record))
     Console(width=None if sys.stdout.isatty() else 160).print(table)
     args.json.parent.mkdir(parents=True, exist_ok=True)
     args.json.write_text(json.dumps(results, indent=1) + "\n")

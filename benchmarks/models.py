@@ -18,8 +18,9 @@ from contenders import Job
 
 ROOT = Path(__file__).resolve().parents[1]
 EXPORTED = ROOT / "build" / "models"
-sys.path.append(str(ROOT / "tests" / "models"))
+sys.path += [str(ROOT / "tests" / "models"), str(ROOT / "tests" / "helpers")]
 
+from deep_models import Width, encoder, encoder_inputs  # noqa: E402
 from randomize import before_softmax, randomize  # noqa: E402
 
 onnxruntime.set_default_logger_severity(3)
@@ -101,6 +102,19 @@ _MODELS: dict[str, tuple[Callable[[Path], Path], dict[str, tuple[int, ...]]]] = 
     "magika": (lambda directory: _in_package("magika", "models/standard_v3_3/model.onnx"), {"bytes": (1, 2048)}),
 }
 NAMES = tuple(_MODELS)
+
+
+_LENGTH = 128  # tokens
+_HEAD = 64
+
+
+def deep(layers: int, hidden: int, directory: Path) -> Case:
+    """A text encoder of so many layers, of random weights."""
+    width = Width(hidden, max(1, hidden // _HEAD), 4 * hidden)
+    path = directory / f"encoder-{layers}x{hidden}.onnx"
+    onnx.save(encoder(layers, width), path)
+    inputs = encoder_inputs(1, _LENGTH, width)
+    return Case(path.stem, path, {name: array.shape for name, array in inputs.items()}, inputs)
 
 
 # Inputs of a text encoder that are no words.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from mlc.runtime import executable
 from mlc.runtime.artifact import Artifact
-from mlc.runtime.code import PROBES, Code, SharedCode
+from mlc.runtime.code import POOL, PROBES, Code, SharedCode
 from mlc.support.scratch import scratch_directory
 
 if TYPE_CHECKING:
@@ -80,6 +80,11 @@ def probes_object(target: Target, cache: Cache | None) -> bytes:
     from mlc.codegen.probes import probes_module
 
     return _object("probes", probes_module(target), target, cache)
+
+
+def runtime_objects(target: Target, cache: Cache | None) -> dict[str, bytes]:
+    """The objects that every program is linked with: the pool and the probes."""
+    return {POOL: pool_object(target, cache), PROBES: probes_object(target, cache)}
 
 
 def functions_object(names: Sequence[str], target: Target, cache: Cache | None) -> bytes:

@@ -352,6 +352,12 @@ def _concat(e: PythonEmitter, op: loop.ConcatOp) -> str:
     return f"np.concatenate(({', '.join(map(e.name, op.operands))},), {op.axis.value.data})"
 
 
+def _slice(e: PythonEmitter, op: loop.SliceOp) -> str:
+    at = op.at.value.data
+    index = ", ".join([":"] * op.axis.value.data + [f"{at}:{at + 1}"])
+    return f"{e.name(op.value)}[{index}]"
+
+
 def _reduce(e: PythonEmitter, op: loop.ReduceOp) -> str:
     return f"_reduce({op.combiner.data!r}, {e.name(op.value)}, {tuple(op.axes.get_values())})"
 
@@ -412,6 +418,7 @@ _VALUES: dict[type[Operation], Callable[[PythonEmitter, Any], str]] = {
     loop.ContractOp: _contract,
     loop.BroadcastOp: _broadcast,
     loop.ConcatOp: _concat,
+    loop.SliceOp: _slice,
     loop.ReduceOp: _reduce,
     loop.CompareOp: _compare,
     loop.SelectOp: _select,

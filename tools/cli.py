@@ -36,7 +36,7 @@ from mlc.tools.opt.choice import (
 from mlc.tools.opt.limits import add_limits, apply_limits
 
 if TYPE_CHECKING:
-    from mlc.driver.models.compilation import ValidatedOn
+    from mlc.driver.models.replay import ValidatedOn
     from mlc.targets.device import Device
 
 # Command -> (its module, one line of help). The module has add_arguments(parser) and run(args) -> exit code.

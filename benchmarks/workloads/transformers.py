@@ -53,6 +53,15 @@ def windows(net: Net) -> str:
     return net.op("MatMul", net.op("Softmax", scores, axis=-1), net.input(count, heads, 49, d))
 
 
+@kind("attention/a bias for each head")
+def biases(net: Net) -> str:
+    heads, d, n = net.pick("heads", 4, 12), net.pick("d", 32, 64), net.span("n", 196, 1024)
+    scores = net.op("MatMul", net.input(1, heads, n, d), net.input(1, heads, d, n))
+    scores = net.op("Mul", scores, net.const(d**-0.5, np.float32))
+    scores = net.op("Add", scores, net.weight(heads, n, n))
+    return net.op("MatMul", net.op("Softmax", scores, axis=-1), net.input(1, heads, n, d))
+
+
 @kind("norm/layer norm")
 def layer_norm(net: Net) -> str:
     n, d = net.span("n", 50, 500), net.pick("d", 192, 384, 768, 1024)

@@ -168,7 +168,7 @@ def declaration(name: str, value: SSAValue, *, scalar: bool = False) -> str:
     return f"{value_type(loop.element_of(value.type))} {name}{f'[{math.prod(shape)}]' if shape else ''};"
 
 
-def element_of_array(name: str, value: SSAValue, last: Sequence[int] = ()) -> str:
+def element_of_array(name: str, value: SSAValue, last: Sequence[int | str] = ()) -> str:
     """One lane of a value at d0, d1, ..., and at `last` on the last axes; axes of size 1 are broadcast."""
     shape = loop.shape_of(value.type)
     if not shape:

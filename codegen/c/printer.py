@@ -143,8 +143,8 @@ class CPrinter:
         """One lane of a value at the loop variables d0, d1, ...; axes of size 1 are broadcast."""
         return self.loops.at(value, self.current)
 
-    def element_at(self, value: SSAValue, last: Sequence[int]) -> str:
-        """One lane of a value of more axes than the operation's lanes, at `last` on the last of them."""
+    def element_at(self, value: SSAValue, last: Sequence[int | str]) -> str:
+        """One lane of a value whose shape is not that of the operation's lanes, at `last` on its last axes."""
         return element_of_array(self.name(value), value, last)
 
     def lanes(self, shape: Sequence[int], *statements: str, before: Sequence[str] = ()) -> None:

@@ -100,6 +100,12 @@ def _concat(p: CPrinter, op: loop.ConcatOp) -> None:
     p.define(op.result, "".join(chosen) + p.at(last))
 
 
+def _slice(p: CPrinter, op: loop.SliceOp) -> None:
+    axis = op.axis.value.data
+    rest = [f"d{k}" for k in range(axis + 1, len(loop.shape_of(op.value.type)))]
+    p.define(op.result, p.element_at(op.value, [op.at.value.data, *rest]))
+
+
 def _reduce(p: CPrinter, op: loop.ReduceOp) -> None:
     """The first lane, then the others in row-major order."""
     shape, axes = loop.shape_of(op.value.type), op.axes.get_values()
@@ -148,6 +154,7 @@ VALUES: dict[type[Operation], Callable[[CPrinter, Any], None]] = {
     loop.CallIntrinsicOp: _intrinsic,
     loop.BroadcastOp: _broadcast,
     loop.ConcatOp: _concat,
+    loop.SliceOp: _slice,
     loop.ReduceOp: _reduce,
     loop.CompareOp: _compare,
     loop.SelectOp: _select,

@@ -14,8 +14,8 @@ The loop dialect: scheduled loop nests over buffers, blocks, and register tiles 
     mask   ::= `mask` `(` expr,* `)` (`else` %fill)?    every expression must be >= 0, lane by lane
     tile   ::= `tile` `(` (dN `:` size),* `)`
     call   ::= `loop.call` callee `(` %buffer,* `)` `outputs` n `:` types     a function outside of mlc (external.py)
-    value  ::= `loop.fma` | `loop.contract` | `loop.broadcast` | `loop.concat` | `loop.reduce` | `loop.compare`
-             | `loop.select` | `loop.cast` | `loop.index`
+    value  ::= `loop.fma` | `loop.contract` | `loop.broadcast` | `loop.concat` | `loop.slice` | `loop.reduce`
+             | `loop.compare` | `loop.select` | `loop.cast` | `loop.index`
              | upstream arith.* and math.* on scalars and on equal vector types
 
 Loops run from `lo` to `hi` in steps of one. A tile access names the tile axes d0, d1, ... in its index expressions; an
@@ -59,6 +59,7 @@ from mlc.dialects.loop.values import (
     FmaOp,
     ReduceOp,
     SelectOp,
+    SliceOp,
     broadcasts_to,
     element_of,
     shape_of,
@@ -92,6 +93,7 @@ __all__ = [
     "Loop",
     "ReduceOp",
     "SelectOp",
+    "SliceOp",
     "StoreOp",
     "TableOp",
     "YieldOp",
@@ -128,6 +130,7 @@ Loop = Dialect(
         ReduceOp,
         CompareOp,
         SelectOp,
+        SliceOp,
         CastOp,
     ],
     [SizeArgument],

@@ -209,6 +209,63 @@ class ConcatOp(TextOp):
         )
 
 
+@irdl_op_definition
+class SliceOp(TextOp):
+    """
+    One place of a tile along an axis, which keeps size 1: `loop.slice %v axis 0 at 3 : vector<6x8xf32> to ...`.
+
+    The axis is not the last one, so that a slice is some of the native vectors of the tile.
+    """
+
+    name = "loop.slice"
+    value = operand_def(VectorType)
+    axis = prop_def(IntegerAttr)
+    at = prop_def(IntegerAttr)
+    result = result_def(VectorType)
+    traits = traits_def(Pure())
+
+    @staticmethod
+    def make(value: SSAValue, axis: int, at: int) -> SliceOp:
+        """Place `at` of the tile along the axis."""
+        t = value.type
+        return SliceOp.create(
+            operands=[value],
+            properties={"axis": IntegerAttr(axis, i64), "at": IntegerAttr(at, i64)},
+            result_types=[tile_type(element_of(t), _lengthened(t, axis, 1))],
+        )
+
+    def verify_(self) -> None:
+        t, axis, at = self.value.type, self.axis.value.data, self.at.value.data
+        shape = shape_of(t)
+        if not 0 <= axis < len(shape) - 1:
+            raise VerifyException(f"expected an axis in front of the last of {len(shape)}, but got {axis}")
+        if not 0 <= at < shape[axis]:
+            raise VerifyException(f"expected a place below {shape[axis]}, the size of axis {axis}, but got {at}")
+        expected = tile_type(element_of(t), _lengthened(t, axis, 1))
+        if self.result.type != expected:
+            raise VerifyException(f"expected a result of type {expected}, but got {self.result.type}")
+
+    def write(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_operand(self.value)
+        printer.print_string(f" axis {self.axis.value.data} at {self.at.value.data}")
+        print_conversion(printer, self.value, self.result)
+
+    @classmethod
+    def read(cls, parser: Parser) -> SliceOp:
+        name = parser.parse_unresolved_operand()
+        parser.parse_keyword("axis")
+        axis = parser.parse_integer()
+        parser.parse_keyword("at")
+        at = parser.parse_integer()
+        value, result = parse_conversion(parser, name)
+        return SliceOp.create(
+            operands=[value],
+            properties={"axis": IntegerAttr(axis, i64), "at": IntegerAttr(at, i64)},
+            result_types=[result],
+        )
+
+
 def _lengthened(t: Attribute, axis: int, size: int) -> tuple[int, ...]:
     """The shape of a tile with another size along an axis."""
     return tuple(size if k == axis else n for k, n in enumerate(shape_of(t)))

@@ -79,3 +79,17 @@ def flops_of(kernel: Operation) -> Dim:
         elif isinstance(op, graph.GraphOp) and op.operands and op.kind <= ELEMENTWISE + 1:
             total = total + _size(op.results[0])
     return total
+
+
+_LONG: dict[type[Operation], int] = {
+    graph.Conv2dWinogradOp: 20,
+    graph.Conv2dOp: 4,
+    graph.BatchMatmulOp: 4,
+    graph.DenseOp: 4,
+}
+"""How much longer than other ops some take to be compiled, by seconds of kernels with them; 1 for all others."""
+
+
+def effort_of(kernel: Operation) -> int:
+    """An estimate of how long a kernel takes to be compiled, beside others."""
+    return sum(_LONG.get(type(op), 1) for op in kernel.walk())

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from mlc.passes.pass_manager import PassFailed
+from mlc.support.collector import collect_rarely
 from mlc.support.display.progress import ProgressBar
 from mlc.support.errors import UserError, located
 from mlc.support.threads import available_cpus
@@ -57,10 +58,13 @@ class Job:
     name: str
     origins: tuple[str, ...]
     run: Callable[[], bytes]
+    what: str = "kernel"
+    effort: int = 0
+    """An estimate of the work beside that of other jobs: the largest begin first, so that workers end together."""
 
     def __str__(self) -> str:
         nodes = ", ".join(f"'{node}'" for node in self.origins[:3])
-        return f"kernel '{self.name}'" + (f" (from {nodes})" if nodes else "")
+        return f"{self.what} '{self.name}'" + (f" (from {nodes})" if nodes else "")
 
 
 def available_workers() -> int:
@@ -68,17 +72,38 @@ def available_workers() -> int:
     return available_cpus() if hasattr(os, "fork") else 0
 
 
-def run_jobs(jobs: Sequence[Job], workers: int | None = None, report: Report | None = None) -> list[bytes]:
-    """The results of all jobs, in order; the first failure stops the rest."""
+def run_jobs(
+    jobs: Sequence[Job],
+    workers: int | None = None,
+    report: Report | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> list[bytes]:
+    """
+    The results of all jobs, in order; the first failure stops the rest.
+
+    `meanwhile` is what this process does while workers run, in a thread of its own; it is done before the results are
+    returned, and its error is raised.
+    """
     count = min(available_workers() if workers is None else workers, len(jobs))
     with _progress(len(jobs), report) as done:
         if count < 2:
+            if meanwhile is not None:
+                meanwhile()
             results: list[bytes] = []
             for job in jobs:
                 results.append(_run_here(job))
                 done(len(results), len(jobs))
             return results
-        return _Crew(jobs, count, done).run()
+        crew = _Crew(jobs, count, done)
+        if meanwhile is None:
+            return crew.run()
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(1) as beside:  # begun after the workers were forked
+            other = beside.submit(meanwhile)
+            packed = crew.run()
+            other.result()
+            return packed
 
 
 def _run_here(job: Job) -> bytes:
@@ -108,9 +133,6 @@ def _failure(job: Job, kind: str, message: str, detail: str) -> Exception:
     return KernelCrash(f"a bug in mlc: {job} cannot be compiled: {message}", job.name, detail)
 
 
-_COLLECTED = 50_000
-"""Further objects after which a worker's collector looks for cycles (CPython's default: 700): few of a kernel's are
-garbage before it is done, and a worker does not live long."""
 _END = 0xFFFF_FFFF
 """The command after which a worker ends: another process may hold a copy of the pipe, and so keep it open."""
 _forking = threading.RLock()
@@ -179,7 +201,7 @@ def _serve(jobs: Sequence[Job], commands: BinaryIO, results: BinaryIO) -> None:
     """The loop of a worker process; never returns."""
     status = 1
     try:
-        gc.set_threshold(_COLLECTED, 10, 10)
+        collect_rarely()
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # the parent's handler removes the parent's directories
         while len(command := commands.read(4)) == 4 and (job := int.from_bytes(command, "little")) != _END:
@@ -197,7 +219,7 @@ class _Crew:
         self.jobs = jobs
         self.done = done
         self.results: list[bytes] = [b""] * len(jobs)
-        self.waiting = iter(range(len(jobs)))
+        self.waiting = iter(sorted(range(len(jobs)), key=lambda index: -jobs[index].effort))
         self.workers: list[_Worker] = []
         gc.freeze()  # the collector must not touch, and so copy, the pages that workers share
         for _ in range(count):

@@ -1,7 +1,7 @@
 """One compilation: a model's module and weights become the files of an artifact."""
 
-from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,21 +19,21 @@ from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
 from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, rooms, signature_of
-from mlc.driver.kernels.external import check_external, compile_external
-from mlc.driver.kernels.flops import flops_of
+from mlc.driver.kernels.flops import effort_of, flops_of
 from mlc.driver.kernels.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
 from mlc.driver.kernels.workers import Job, run_jobs
 from mlc.driver.models.bind_sizes import copied_store
+from mlc.driver.models.program import ProgramCode, program_job
+from mlc.driver.models.replay import ValidatedOn, replayable
 from mlc.driver.options import Options
-from mlc.driver.pipeline.manager import PassFailed, make_context, parse_pipeline, run_passes
+from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.text import pass_text
-from mlc.driver.toolchain import functions_object, is_host, pool_object, probes_object
+from mlc.driver.toolchain import functions_object, is_host, runtime_objects
 from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.convert import find_function
-from mlc.lowering.graph_to_main.separate_pools import separate_pools
-from mlc.lowering.main_to_llvm.convert import MAIN, callees, symbol_of
-from mlc.runtime.artifact import WEIGHTS, Artifact, drafted
-from mlc.runtime.code import FUNCTIONS, POOL, PROBES
+from mlc.lowering.main_to_llvm.convert import MAIN, callees
+from mlc.runtime.artifact import WEIGHTS, Artifact, Draft, drafted
+from mlc.runtime.code import FUNCTIONS
 from mlc.runtime.graph.convert import expect_graph
 from mlc.support.display.timing import PhaseTimer
 from mlc.support.errors import UserError, fail, warn
@@ -46,13 +46,12 @@ from mlc.validation.plans.plan_check import check_plan
 
 
 @dataclass(frozen=True)
-class ValidatedOn:
-    """On what a validating compilation has run functions."""
+class Beside:
+    """What is done while kernels are compiled: a further job, whose result `take` gets, and work of this process."""
 
-    inputs: dict[str, Any]
-    """Recorded inputs by function."""
-    weights: WeightStore | None
-    """The weights that the module reads."""
+    job: Job
+    take: Callable[[bytes], None]
+    meanwhile: Callable[[], None]
 
 
 class Compilation:
@@ -87,6 +86,7 @@ class Compilation:
         self.warnings: list[str] = []
         self.validators: list[Any] = []
         """The instrument that validates the passes on the whole module, if the options ask for it."""
+        self.weights_bytes = 0
         self.recorded: dict[str, Any] = {}
         """Inputs of the kernels by name, recorded while the graph passes were validated."""
 
@@ -99,25 +99,21 @@ class Compilation:
             branches = any(op.regions for op in main.body.block.ops)
             expect_graph({"symbols": symbolic, "control_flow": branches})
         flops = {name: flops_of(op) for name, op in sources.items()}
-        with self.timing.phase("kernels"):
-            self.kernels = self.compile_kernels(sources)
-        schedules = {name: code.schedule for name, code in self.kernels.items()}
-        if symbolic:
-            shapes = {name: kernel_shapes(op) for name, op in sources.items()}
-            description = describe_symbolic(main, shapes, flops, schedules)
-        else:
-            description = describe(main, {name: n for name, n in flops.items() if isinstance(n, int)}, schedules)
-        for node in description["nodes"]:
-            if (device := device_of(sources[node["kernel"]])) is not None:
-                node["device"] = device
         with drafted(directory) as draft:
-            with self.timing.phase("weights"):
-                weights_bytes = write_weights(main, self.model.weights, draft.path / WEIGHTS)
-            with self.timing.phase("main"):
-                objects = self.objects(main)
+            with self.timing.phase("kernels"):
+                objects = self.compile_all(main, sources, draft)
             with self.timing.phase("link"):
                 link = partial(link_shared, libraries=self.libraries())
                 draft.write_objects(objects, link if is_host(self.target) and has_compiler() else None)
+            schedules = {name: code.schedule for name, code in self.kernels.items()}
+            if symbolic:
+                shapes = {name: kernel_shapes(op) for name, op in sources.items()}
+                description = describe_symbolic(main, shapes, flops, schedules)
+            else:
+                description = describe(main, {name: n for name, n in flops.items() if isinstance(n, int)}, schedules)
+            for node in description["nodes"]:
+                if (device := device_of(sources[node["kernel"]])) is not None:
+                    node["device"] = device
             workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
             pools = checked_pools(main, workspace)
             draft.model |= {
@@ -134,7 +130,7 @@ class Compilation:
                 "kernel_workspace_bytes": workspace,
                 "kernel_rooms": rooms(description["nodes"], {n: k.symbolic_bytes for n, k in self.kernels.items()}),
                 "scratch_bytes": max((code.scratch_bytes for code in self.kernels.values()), default=0),
-                "weights_bytes": weights_bytes,
+                "weights_bytes": self.weights_bytes,
                 "functions": self.functions(),
                 "libraries": self.libraries(),
                 "report": self.report(len(description["nodes"])),
@@ -234,8 +230,28 @@ class Compilation:
         ops = self.model.module.body.block.ops
         return {op.sym_name.data: op for op in ops if isinstance(op, FuncOp) and "graph.kernel" in op.attributes}
 
-    def compile_kernels(self, sources: Mapping[str, FuncOp]) -> dict[str, KernelCode]:
-        """The code of each kernel, from the cache or from workers."""
+    def compile_all(self, main: FuncOp, sources: Mapping[str, FuncOp], draft: Draft) -> dict[str, bytes]:
+        """All object files by name; workers compile @main among the kernels, and the weights are written meanwhile."""
+        codes: list[bytes] = []
+
+        def write() -> None:
+            start = time.perf_counter()
+            self.weights_bytes = write_weights(main, self.model.weights, draft.path / WEIGHTS)
+            self.timing.add("weights (meanwhile)", time.perf_counter() - start)
+
+        job = program_job(main, sources, self.ctx, self.options, self.host, self.cache)
+        self.kernels = self.compile_kernels(sources, Beside(job, codes.append, write))
+        program = ProgramCode.unpack(codes[0])
+        self.timing.add("main (all workers)", program.seconds)
+        for level, text in program.texts.items():
+            self.texts[level] = text + self.texts.get(level, "")
+        objects = program.objects | ({} if self.cache else runtime_objects(self.host, None))
+        if names := self.functions():
+            objects[FUNCTIONS] = functions_object(names, self.host, self.cache)
+        return objects | self.extra | {name: code.object for name, code in self.kernels.items()}
+
+    def compile_kernels(self, sources: Mapping[str, FuncOp], beside: Beside | None = None) -> dict[str, KernelCode]:
+        """The code of each kernel, from the cache or from workers; `beside` is done at the same time."""
         external = {name: op for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes}
         made = {name: self.external(op) for name, op in external.items()}
         sources = {name: op for name, op in sources.items() if name not in external}
@@ -255,13 +271,13 @@ class Compilation:
         missing = [name for name in sources if name not in packed]
         origins = self.origins()
         jobs = [
-            Job(name, origins.get(name, ()), self.work(name, sources[name], compiled_for[name])) for name in missing
+            Job(name, origins.get(name, ()), self.work(name, sources[name], compiled_for[name]), effort=effort_of(op))
+            for name, op in ((name, sources[name]) for name in missing)
         ]
         for target in self.devices.values():
             prepare(target)
-        with replayable(lambda error: str(sources[error.kernel]), passes, self.kernel_compared):
-            # an instrument keeps what it sees, so the passes that it watches run in this process
-            results = run_jobs(jobs, workers=1 if self.options.instruments else None)
+        with replayable(lambda error: _text_of(sources.get(error.kernel)), passes, self.kernel_compared):
+            results = self.results(jobs, beside)
         for name, data in zip(missing, results, strict=True):
             packed[name] = data
             if cache is not None:
@@ -271,6 +287,16 @@ class Compilation:
         self.account(kernels, missing)
         return kernels
 
+    def results(self, jobs: Sequence[Job], beside: Beside | None) -> list[bytes]:
+        """What the jobs return; `beside` is done at the same time."""
+        # an instrument keeps what it sees, so the passes that it watches run in this process
+        workers = 1 if self.options.instruments else None
+        if beside is None:
+            return run_jobs(jobs, workers)
+        *results, other = run_jobs([*jobs, beside.job], workers, meanwhile=beside.meanwhile)
+        beside.take(other)
+        return results
+
     def cached(self, cache: Cache, key: str) -> bytes | None:
         """A kernel of the cache that was compiled with what the records answer now."""
         found = (cache.kernel(one) for one in cache.keys(key, self.options.records))
@@ -278,6 +304,8 @@ class Compilation:
 
     def external(self, function: FuncOp) -> KernelCode:
         """The code of a kernel that an external compiler makes, in this process."""
+        from mlc.driver.kernels.external import check_external, compile_external
+
         device = device_of(function)
         target = self.devices.get(device or HOST, self.target)
         code = compile_external(function, self.model.weights, target)
@@ -328,34 +356,6 @@ class Compilation:
             if name in fresh:
                 for phase, seconds in code.seconds.items():
                     self.timing.add(f"{phase} (all workers)", seconds)
-
-    def objects(self, main: FuncOp) -> dict[str, bytes]:
-        """All object files by name: the main function, the thread pool, the kernels."""
-        from mlc.codegen.llvm.ir import print_module
-        from mlc.codegen.native import assemble, emit_object
-
-        keep = self.options.keep
-        for level in keep & {"te", "loop"}:
-            self.texts[level] = text_of(ModuleOp([main.clone()]), self.options) + self.texts.get(level, "")
-        program = main.clone()
-        if self.options.memory.separate:
-            separate_pools(program)
-        module = ModuleOp([program])
-        run_passes(module, self.ctx, ["program"])
-        text = print_module(module, target=self.host)
-        if "llvm" in keep:
-            for op in list(module.body.block.ops):
-                if symbol_of(op) in self.kernels:
-                    op.detach()  # declared here, defined below
-            self.texts["llvm"] = text_of(module, self.options) + self.texts.get("llvm", "")
-        for level, own in (("llvm-ir", lambda: text), ("asm", lambda: assemble(text, self.host))):
-            if level in keep:
-                self.texts[level] = own() + self.texts.get(level, "")
-        objects = {MAIN: emit_object(text, self.host), POOL: pool_object(self.host, self.cache)}
-        objects[PROBES] = probes_object(self.host, self.cache)
-        if names := self.functions():
-            objects[FUNCTIONS] = functions_object(names, self.host, self.cache)
-        return objects | self.extra | {name: code.object for name, code in self.kernels.items()}
 
     def functions(self) -> list[str]:
         """The names of the registered functions that the kernels call, in the order of the table."""
@@ -416,26 +416,9 @@ class Compilation:
         return estimate.value.data if isinstance(estimate, FloatAttr) else 0.0
 
 
-@contextmanager
-def replayable(
-    text: Callable[[Any], str], passes: list[Any], compared: Callable[[Any], ValidatedOn | None]
-) -> Generator[None]:
-    """
-    Attach the IR and the pipeline that reproduce what a pass does wrong to its exception, as `reproducer`.
-
-    On what a validating compilation has run the functions is attached, too, as `compared`.
-    """
-    try:
-        yield
-    except Exception as error:
-        if isinstance(error, UserError) and not (isinstance(error, PassFailed) or getattr(error, "of_pass", False)):
-            raise
-        try:
-            setattr(error, "reproducer", (text(error), ",".join(map(pass_text, passes))))  # noqa: B010
-            setattr(error, "compared", compared(error))  # noqa: B010
-        except AttributeError:
-            pass
-        raise
+def _text_of(kernel: Operation | None) -> str | None:
+    """A kernel as text; None of the program's function, which is compiled among the kernels."""
+    return None if kernel is None else str(kernel)
 
 
 def prepare(target: Target) -> None:

@@ -25,6 +25,7 @@ from mlc.driver.memory_options import MemoryOptions
 from mlc.driver.models.file_key import file_parts
 from mlc.driver.options import EXECUTORS, Options, current_context, level_in
 from mlc.runtime.artifact import Artifact
+from mlc.support.collector import rarely_collected
 from mlc.support.display.timing import PhaseTimer
 from mlc.support.errors import UserError, located
 from mlc.support.records import RecordsLike, given_records
@@ -176,6 +177,7 @@ def opened(
 
 
 @located()
+@rarely_collected()
 def build_artifact(
     source: Source,
     options: Options,

@@ -75,6 +75,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("graph", "graph-fuse-ops", 2),
     CompilerStep("graph", "graph-lower-device-copies{scopes=$scopes}"),
     CompilerStep("graph", "graph-collapse-dims", 2),
+    CompilerStep("graph", "graph-block-biases{target=$target}", 3),
     CompilerStep("graph", "graph-select-algorithm{error-growth=$error-growth target=$target threads=$threads}", 3),
     CompilerStep("graph", "graph-outline-kernels{parts=$parts}"),
     CompilerStep("graph", "graph-label-ops", 1),

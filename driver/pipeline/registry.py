@@ -56,6 +56,7 @@ PASSES: dict[str, str] = {
     "graph-inline": "mlc.passes.graph.cleanup.inline:InlinePass",
     "graph-remove-unused-functions": "mlc.passes.graph.cleanup.remove_unused_functions:RemoveUnusedFunctionsPass",
     "graph-collapse-dims": "mlc.passes.graph.layout.collapse_dims:CollapseDimsPass",
+    "graph-block-biases": "mlc.passes.graph.layout.block_biases:BlockBiasesPass",
     "graph-label-ops": "mlc.passes.graph.cleanup.label_ops:LabelOpsPass",
     "graph-dynamic-to-static": "mlc.passes.graph.simplify.dynamic_to_static:DynamicToStaticPass",
     "graph-legalize": "mlc.passes.graph.precision.legalize:LegalizePass",

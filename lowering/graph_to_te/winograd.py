@@ -1,9 +1,10 @@
 """
-Winograd convolution in three stages: v (input transform of the tiles), m (a matrix product for each of the t x t
-points), y (output transform). Tiles have one axis, (n * TH + th) * TW + tw; with symbolic sizes three: n, th and tw.
+Winograd convolution: v (input transform of the tiles), m (a matrix product for each of the t x t points), y (output
+transform). Tiles have one axis, (n * TH + th) * TW + tw; with symbolic sizes three: n, th and tw.
 
-The transforms are straight-line sums of a tile's elements. Each element of the result selects its sum by its position
-in the tile; a schedule that unrolls or vectorizes the positions folds the selects, and each sum is computed once.
+A transform `M d M^T` is two stages: the columns, `M d` (v_columns, y_columns), and the rows (v, y). Each is a
+straight-line sum of a tile's elements along one axis. An element of the result selects its sum by its position; a
+schedule that unrolls or vectorizes the positions folds the selects, and each sum is computed once.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Tiles:
 
 @lowering(Conv2dWinogradOp)
 def conv2d_winograd(op: Conv2dWinogradOp, x: Tensor, u: Tensor) -> Tensor:
-    """The three stages."""
+    """The stages, those of the transforms in pairs."""
     n, _, height, width, block = shape = shape_of_result(op)
     bt, _, at = MATRICES[op.tile]
     m, t = op.tile, op.tile + 2
@@ -75,20 +76,23 @@ def conv2d_winograd(op: Conv2dWinogradOp, x: Tensor, u: Tensor) -> Tensor:
     (ic, ii), (oc, oi) = x.shape[1::3], u.shape[2::3]
     top, left = op.padding[:2]
 
-    def window(c: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> Scalar:
+    def column_sums(c: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> Scalar:
         *k, e = rest
         q, row, column = grid.place(k)
-        row, column = row * m - top, column * m - left
+        row, w = row * m - top, column * m - left + b
 
-        def pixel(i: int, j: int) -> Scalar:
-            h, w = row + i, column + j
+        def pixel(i: int) -> Scalar:
+            h = row + i
             return x.read((q, c, h, w, e), mask=te.condition([h, x.shape[2] - 1 - h, w, x.shape[3] - 1 - w]))
 
-        return transformed(bt, [[pixel(i, j) for j in range(t)] for i in range(t)], a, b)
+        return transformed(bt, [pixel(i) for i in range(t)], a)
 
-    v = te.compute(
-        (ic, t, t, *grid.shape, ii), window, "v", axes=["ic", "a", "b", *grid.names, "ii"], attrs=te.NO_INLINE
-    )
+    def row_sums(c: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> Scalar:
+        return transformed(bt, [columns[(c, a, j, *rest)] for j in range(t)], b)
+
+    shape_v, axes_v = (ic, t, t, *grid.shape, ii), ["ic", "a", "b", *grid.names, "ii"]
+    columns = te.compute(shape_v, column_sums, "v_columns", axes=axes_v, attrs=te.NO_INLINE)
+    v = te.compute(shape_v, row_sums, "v", axes=axes_v, attrs=te.NO_INLINE)
     ico, ici = te.reduce_axis(ic, "ic"), te.reduce_axis(ii, "ii")
 
     def multiplied_at(o: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> te.Reduction:
@@ -100,23 +104,25 @@ def conv2d_winograd(op: Conv2dWinogradOp, x: Tensor, u: Tensor) -> Tensor:
         attrs=te.NO_INLINE,
     )  # fmt: skip
 
+    def out_columns(o: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> Scalar:
+        return transformed(at, [products[(o, i, b, *rest)] for i in range(t)], a)
+
+    summed = te.compute(
+        (oc, m, t, *grid.shape, oi), out_columns, "y_columns", axes=["oc", "a", "b", *grid.names, "oi"],
+        attrs=te.NO_INLINE,
+    )  # fmt: skip
+
     def out(q: IndexExpr, o: IndexExpr, h: IndexExpr, w: IndexExpr, e: IndexExpr) -> Scalar:
         k, channel = grid.index(q, h // m, w // m), o * block + e
-        values = [[products[(channel // oi, a, b, *k, channel % oi)] for b in range(t)] for a in range(t)]
-        return transformed(at, values, h % m, w % m)
+        values = [summed[(channel // oi, h % m, b, *k, channel % oi)] for b in range(t)]
+        return transformed(at, values, w % m)
 
     return te.compute(shape, out, stage_name(op), axes=["n", "oc", "oh", "ow", "oi"], attrs=te.NO_INLINE)
 
 
-def transformed(matrix: Matrix, values: Sequence[Sequence[Scalar]], row: IndexExpr, column: IndexExpr) -> Scalar:
-    """Element [row, column] of `matrix @ values @ matrix^T`."""
-    columns = [_element(multiplied(matrix, list(one)), row) for one in zip(*values, strict=True)]
-    return _element(multiplied(matrix, columns), column)
-
-
-def _element(values: Sequence[Scalar], at: IndexExpr) -> Scalar:
-    """values[at] as a chain of selects, which fold where `at` is constant."""
-    *first, chosen = values
+def transformed(matrix: Matrix, x: Sequence[Scalar], at: IndexExpr) -> Scalar:
+    """Element `at` of `matrix @ x`, as a chain of selects, which fold where `at` is constant."""
+    *first, chosen = multiplied(matrix, x)
     for k, value in reversed(list(enumerate(first))):
         chosen = te.where(at <= k, value, chosen)
     return chosen

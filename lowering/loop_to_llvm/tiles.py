@@ -70,7 +70,7 @@ class Tile:
     def at(self, number: int) -> SSAValue:
         """Native value by number."""
         v = self.values[number]
-        if not isinstance(v, SSAValue):
+        if callable(v):
             v = self.values[number] = v()
         return v
 

@@ -143,6 +143,19 @@ def _concat(f: FunctionLowering, op: loop.ConcatOp) -> None:
     f.define(op.result, natives)
 
 
+def _slice(f: FunctionLowering, op: loop.SliceOp) -> None:
+    """The native values at one place of an axis."""
+    whole, axis, at = f.tile(op.value), op.axis.value.data, op.at.value.data
+    t = op.result.type
+    assert isinstance(t, VectorType)
+    per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
+    natives: list[SSAValue] = []
+    for k, (outer, chunk) in enumerate(f.positions(t)):
+        place = (*outer[:axis], at, *outer[axis + 1 :])
+        natives.append(whole.take(f.b, place, k % per_row, chunk))
+    f.define(op.result, natives)
+
+
 def _gathered(b: Builder, parts: list[SSAValue], chunk: Chunk, element: Attribute) -> SSAValue:
     """A native value of scalars."""
     if not chunk.width:
@@ -279,6 +292,7 @@ VALUES: dict[type[Operation], Callable[[FunctionLowering, Any], None]] = {
     loop.CallIntrinsicOp: call_intrinsic,
     loop.BroadcastOp: _broadcast,
     loop.ConcatOp: _concat,
+    loop.SliceOp: _slice,
     loop.CompareOp: _compare,
     loop.SelectOp: _select,
     loop.CastOp: _cast,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math
@@ -14,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop, scalar
 from mlc.dialects.combiner import COMBINERS
+from mlc.dialects.index import ZERO, Index, const
 from mlc.passes.loop.form_tiles import COMBINES
 from mlc.passes.loop.index_space.space import IndexSpace
 from mlc.targets.cost.thresholds import HOISTED_ELEMENTS
@@ -22,11 +24,15 @@ from mlc.targets.cost.thresholds import HOISTED_ELEMENTS
 TRAPPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.FloorDivSIOp)
 PURE = (
     *(op for op in (*arith.Arith.operations, *math.Math.operations) if op not in TRAPPING),
-    *(loop.FmaOp, loop.ContractOp, loop.BroadcastOp, loop.ConcatOp, loop.ReduceOp, loop.CompareOp, loop.SelectOp),
-    *(loop.CastOp, loop.IndexOp, loop.CallIntrinsicOp),
+    *(loop.FmaOp, loop.ContractOp, loop.BroadcastOp, loop.ConcatOp, loop.SliceOp, loop.ReduceOp, loop.CompareOp),
+    *(loop.SelectOp, loop.CastOp, loop.IndexOp, loop.CallIntrinsicOp),
 )
 
 _TOUCH_MEMORY = {loop.LoadOp, loop.StoreOp, loop.GatherOp, loop.ExternCallOp}
+
+Key: TypeAlias = tuple[SSAValue, tuple[Index, ...], int, tuple[int, ...]]
+"""What an access reads or writes: the buffer, its expressions and those of its mask, their number without the mask's,
+the shape."""
 
 
 class Promotion:
@@ -52,20 +58,20 @@ class Promotion:
         if isinstance(loop_, loop.ForOp) and loop_.kind.data != "parallel":
             hoist_invariants(loop_)
 
-    def key(self, op: loop.LoadOp | loop.StoreOp) -> tuple[object, ...]:
+    def key(self, op: loop.LoadOp | loop.StoreOp) -> Key:
         """A key that is equal for accesses of the same elements; a tile of one element counts as a scalar."""
         exprs = self.space.exprs((*op.map.data, *op.mask_exprs), op.indices)
         shape = loop.shape_of(op.value.type if isinstance(op, loop.StoreOp) else op.result.type)
         if all(n == 1 for n in shape):
             shape = ()
-        return op.buffer, exprs, len(op.map.data), shape
+        return op.buffer, exprs, len(op.map.data), tuple(shape)
 
     # --- stores to loads ---
 
     def forward(self, block: Block) -> None:
         """Store-to-load forwarding, and elimination of stores that are overwritten before they are read."""
-        known: dict[tuple[object, ...], SSAValue] = {}
-        last: dict[tuple[object, ...], loop.StoreOp] = {}
+        known: dict[Key, SSAValue] = {}
+        last: dict[Key, loop.StoreOp] = {}
         for op in list(block.ops):
             if type(op) not in _TOUCH_MEMORY and not op.regions:
                 continue
@@ -78,7 +84,7 @@ class Promotion:
                 if op.mask is None:
                     known[key], last[key] = op.value, op
             elif isinstance(op, loop.LoadOp):
-                value = known.get(self.key(op))
+                value = known.get(self.key(op)) or self.sliced(op, known)
                 if value is not None and _replace_load(op, value):
                     continue
                 self._read(last, op.buffer)
@@ -94,16 +100,35 @@ class Promotion:
                     elif isinstance(inner, loop.LoadOp | loop.GatherOp):
                         self._read(last, inner.buffer)
 
+    def sliced(self, op: loop.LoadOp, known: Mapping[Key, SSAValue]) -> SSAValue | None:
+        """The slice of a stored tile that a load reads, at one place of one of its axes."""
+        if not op.tile_sizes or op.mask is not None:
+            return None
+        shape = loop.shape_of(op.result.type)
+        exprs = self.space.exprs(op.map.data, op.indices)
+        for (buffer, stored, _, _), value in known.items():
+            whole = loop.shape_of(value.type)
+            if buffer is not op.buffer or len(whole) != len(shape) or len(stored) != len(exprs):
+                continue
+            axes = [k for k, (n, m) in enumerate(zip(shape, whole, strict=True)) if n != m]
+            if len(axes) == 1 and axes[0] < len(shape) - 1 and shape[axes[0]] == 1:
+                at = _place(stored, exprs, -1 - axes[0])
+                if at is not None and 0 <= at < whole[axes[0]]:
+                    part = loop.SliceOp.make(value, axes[0], at)
+                    part.location = op.location
+                    assert op.parent is not None
+                    op.parent.insert_op_before(part, op)
+                    return part.result
+        return None
+
     @staticmethod
-    def _forget(
-        known: dict[tuple[object, ...], SSAValue], last: dict[tuple[object, ...], loop.StoreOp], buffer: SSAValue
-    ) -> None:
+    def _forget(known: dict[Key, SSAValue], last: dict[Key, loop.StoreOp], buffer: SSAValue) -> None:
         for table in (known, last):
             for key in [k for k in table if k[0] is buffer]:
                 del table[key]
 
     @staticmethod
-    def _read(last: dict[tuple[object, ...], loop.StoreOp], buffer: SSAValue) -> None:
+    def _read(last: dict[Key, loop.StoreOp], buffer: SSAValue) -> None:
         for key in [k for k in last if k[0] is buffer]:
             del last[key]
 
@@ -191,6 +216,19 @@ class Promotion:
                     u.operation.erase()
                 alloc.detach()
                 alloc.erase()
+
+
+def _place(stored: Sequence[Index], loaded: Sequence[Index], axis: int) -> int | None:
+    """The value of a tile axis, given by its dimension, with which the stored expressions are those loaded."""
+    for e, f in zip(stored, loaded, strict=True):
+        if step := e.coefficient(axis):
+            distance = f - e.substitute({axis: ZERO})
+            if not distance.is_const or distance.const % step:
+                return None
+            at = const(distance.const // step)
+            same = all(e.substitute({axis: at}) == f for e, f in zip(stored, loaded, strict=True))
+            return at.const if same else None
+    return None
 
 
 def _replace_load(op: loop.LoadOp, value: SSAValue) -> bool:

@@ -1,5 +1,6 @@
 """
-Winograd convolutions: input transform (v), product (m), output transform with the epilogue (y).
+Winograd convolutions: input transform (v), product (m), output transform with the epilogue (y). The first half of each
+transform, of a tile's columns, runs in the loop of the second.
 
     parallel(blocks of tiles)         v | m | y, epilogue     where the weights are reused by each block from cache
 or, on one thread, the product of so many channels at a time as its register tile has:
@@ -16,7 +17,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
-from mlc.schedules.analysis import KernelInfo, reads_pointwise
+from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.knobs import AUTO
 from mlc.schedules.parallel import parallelize
@@ -26,7 +27,7 @@ from mlc.targets.cost.tiles import register_tile
 from mlc.targets.cost.winograd import Block, problem
 from mlc.targets.target import Target
 
-FIRST_STAGES = ["v", "m"]
+FIRST_STAGES = ["v_columns", "v", "m", "y_columns"]
 TRIED_ROWS = (2, 4, 6, 8, 12, 14, 16, 24)
 """Tiles of a register tile of the product that tuning tries."""
 TRIED_COLUMNS = (1, 2, 4)
@@ -35,11 +36,12 @@ TRIED_COLUMNS = (1, 2, 4)
 
 @strategy(family="contraction", priority=60)
 def winograd(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
-    """Kernels with the three stages of lowering/graph_to_te/winograd.py and pointwise stages behind them."""
-    names = [st.name for st in kernel.stages]
-    if names[: len(FIRST_STAGES)] != FIRST_STAGES or len(names) < 3:
+    """Kernels with the stages of lowering/graph_to_te/winograd.py and pointwise stages behind them."""
+    first = len(FIRST_STAGES)
+    if [st.name for st in kernel.stages[:first]] != FIRST_STAGES or len(kernel.stages) == first:
         return None
-    if not all(reads_pointwise(st, kernel.stages[2]) for st in kernel.stages[3:]):
+    _, result, *epilogue = kernel.stages[first - 1 :]
+    if not all(reads_pointwise(st, result) for st in epilogue):
         return None
     return WinogradSchedule(kernel, target, threads).build()
 
@@ -50,7 +52,7 @@ class WinogradSchedule:
     def __init__(self, kernel: KernelInfo, target: Target, threads: int) -> None:
         self.kernel, self.target, self.threads = kernel, target, threads
         self.s = ScheduleBuilder(kernel.name)
-        self.v, self.m, self.y, *self.epilogue = kernel.stages
+        self.v_columns, self.v, self.m, self.y_columns, self.y, *self.epilogue = kernel.stages
         self.lanes = target.lanes("f32")
         self.size = self.v.extents[1] - 2
         batch, blocks, height, width, block = self.y.extents
@@ -193,6 +195,7 @@ class WinogradSchedule:
         s.decompose_reduction(s.block(self.m.name), ic)
         ic, a, b, n, th, tw, ii = s.loops(s.block(self.v.name), 7, under=top)
         s.reorder(ic, n, th, tw, a, b, ii)
+        self._columns(self.v_columns, tw)
         s.vectorize(a, b, ii)
 
     def _output_transform(self, at: SSAValue, tile: list[SSAValue]) -> None:
@@ -202,7 +205,17 @@ class WinogradSchedule:
             block = s.block(st.name)
             s.reverse_compute_at(block, at)
             s.vectorize(*s.loops(block, st.num_spatial, under=at)[2:])
+        self._columns(self.y_columns, at)
         s.vectorize(*tile)
+
+    def _columns(self, st: Stage, at: SSAValue) -> None:
+        """The transform of one tile's columns, which stays in registers."""
+        s, made = self.s, self.s.block(st.name)
+        s.compute_at(made, at)
+        s.set_scope(made, "local")
+        c, a, b, *tile, e = s.loops(made, st.num_spatial, under=at)
+        s.reorder(c, *tile, a, b, e)
+        s.vectorize(a, b, e)
 
     def _product(self, count: int, under: SSAValue | None, blocks: int = 0) -> list[SSAValue]:
         """m, or `blocks` of its blocks of channels: a matrix product a point of a tile; loops over its weights."""
@@ -230,5 +243,6 @@ class WinogradSchedule:
         ic, a, b, t, ii = s.loops(s.block(self.v.name), 5, under=under)
         th, t = self._split(t, count, self.columns)
         s.reorder(ic, *th, t, a, b, ii)
+        self._columns(self.v_columns, t)
         s.vectorize(a, b, ii)
         return [ic, *th]

@@ -14,6 +14,8 @@ from mlc.passes.loop.index_space.regions import Interval, interval_of
 from mlc.passes.loop.index_space.space import IndexSpace
 
 Region = list[Interval]
+_WRITERS = {loop.StoreOp, loop.ForOp}
+"""The ops that may fill boxes of a buffer. Types are compared, since most ops of a block are others."""
 
 
 def reads_own_writes(home: Block, ops: Sequence[loop.AccessOp]) -> bool:
@@ -61,8 +63,9 @@ class _FilledRegions:
             written: list[Region] = []
             for one in block.ops:
                 front[one] = written
-                for region in self._of(one):
-                    written = _joined(written, region)
+                if type(one) in _WRITERS:
+                    for region in self._of(one):
+                        written = _joined(written, region)
         return self.fronts[block][op]
 
     def _read(self, op: loop.AccessOp, block: Block) -> Region:
@@ -83,7 +86,7 @@ class _FilledRegions:
 
     def _of(self, op: Operation) -> list[Region]:
         """The boxes that an op fills."""
-        if not isinstance(op, loop.StoreOp | loop.ForOp):
+        if type(op) not in _WRITERS:
             return []
         if op not in self.known:
             self.known[op] = self._filled(op)

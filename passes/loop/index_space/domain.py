@@ -47,10 +47,10 @@ def body_ops(block: Block) -> list[Operation]:
 
 def loops_and_blocks(op: Operation) -> Generator[ForOp | BlockOp]:
     """The loops and blocks in an op, itself included, in the order of the text; blocks are not looked into."""
-    if isinstance(op, BlockOp):
+    if type(op) is BlockOp:
         yield op
         return
-    if isinstance(op, ForOp):
+    if type(op) is ForOp:
         yield op
     for region in op.regions:
         for block in region.blocks:
@@ -61,7 +61,7 @@ def loops_and_blocks(op: Operation) -> Generator[ForOp | BlockOp]:
 
 def blocks_of(op: Operation) -> list[BlockOp]:
     """The blocks in an op, itself included."""
-    return [one for one in loops_and_blocks(op) if isinstance(one, BlockOp)]
+    return [one for one in loops_and_blocks(op) if type(one) is BlockOp]
 
 
 def is_within(value: SSAValue, home: Block) -> bool:

@@ -417,6 +417,30 @@ loop.func @f() attributes {outputs = 0 : i64} {
 // -----
 
 loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant dense<1.0> : vector<3x4xf32>
+  // expected-error @+1 {{expected an axis in front of the last of 2, but got 1}}
+  %c = loop.slice %a axis 1 at 0 : vector<3x4xf32> to vector<3x1xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant dense<1.0> : vector<3x4xf32>
+  // expected-error @+1 {{expected a place below 3, the size of axis 0, but got 3}}
+  %c = loop.slice %a axis 0 at 3 : vector<3x4xf32> to vector<1x4xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = arith.constant dense<1.0> : vector<3x4xf32>
+  // expected-error @+1 {{expected a result of type vector<1x4xf32>, but got vector<2x4xf32>}}
+  %c = loop.slice %a axis 0 at 1 : vector<3x4xf32> to vector<2x4xf32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
   %a = arith.constant 1.0 : f32
   %c = arith.constant 1.0 : f64
   %m = arith.constant true

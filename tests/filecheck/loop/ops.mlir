@@ -86,6 +86,9 @@ loop.func @tiles(%A: memref<64x64xf32>, %I: memref<16xi64>, %C: memref<64x64xf32
   // CHECK-NEXT: %both = loop.concat %row0, %row1 axis 0 : vector<1x16xf32> to vector<2x16xf32>
   // GENERIC: "loop.concat"(%row0, %row1) <{axis = 0 : i64}> : (vector<1x16xf32>, vector<1x16xf32>) -> vector<2x16xf32>
   %both = loop.concat %row0, %row1 axis 0 : vector<1x16xf32> to vector<2x16xf32>
+  // CHECK-NEXT: %one = loop.slice %both axis 0 at 1 : vector<2x16xf32> to vector<1x16xf32>
+  // GENERIC: "loop.slice"(%both) <{axis = 0 : i64, at = 1 : i64}> : (vector<2x16xf32>) -> vector<1x16xf32>
+  %one = loop.slice %both axis 0 at 1 : vector<2x16xf32> to vector<1x16xf32>
   // CHECK-NEXT: %h = loop.cast truncf %v : vector<4x16xf32> to vector<4x16xf16>
   %h = loop.cast truncf %v : vector<4x16xf32> to vector<4x16xf16>
   // CHECK-NEXT: %d = loop.load %A[0, 0] : f32 {my.nontemporal}

@@ -75,3 +75,38 @@ loop.func @may_not_run(%C: memref<1xf32>) attributes {outputs = 1 : i64} {
     }
   }
 }
+
+// A tile that is stored once is read in slices, and the local buffer goes; the last axis is read from the buffer.
+// CHECK-LABEL: loop.func @slices
+// CHECK-NOT:     loop.alloc
+// CHECK:         %[[X:.*]] = loop.load %X
+// CHECK-NEXT:    %[[A:.*]] = loop.slice %[[X]] axis 1 at 2 : vector<2x3x16xf32> to vector<2x1x16xf32>
+// CHECK-NEXT:    %[[B:.*]] = loop.slice %[[X]] axis 1 at 0 : vector<2x3x16xf32> to vector<2x1x16xf32>
+// CHECK-NEXT:    arith.subf %[[A]], %[[B]]
+loop.func @slices(%X: memref<2x3x16xf32>, %Y: memref<2x16xf32>) attributes {outputs = 1 : i64} {
+  %t = loop.alloc "local" : memref<2x16x8xf32>
+  %x = loop.load %X[d0, d1, d2] tile (d0 : 2, d1 : 3, d2 : 16) : vector<2x3x16xf32>
+  loop.store %x, %t[d0, d2, d1 * 2 + 1] tile (d0 : 2, d1 : 3, d2 : 16) : vector<2x3x16xf32>
+  %a = loop.load %t[d0, d2, 5] tile (d0 : 2, d1 : 3, d2 : 16) : vector<2x1x16xf32>
+  %b = loop.load %t[d0, d2, 1] tile (d0 : 2, d1 : 3, d2 : 16) : vector<2x1x16xf32>
+  %c = arith.subf %a, %b : vector<2x1x16xf32>
+  loop.store %c, %Y[d0, d2] tile (d0 : 2, d1 : 1, d2 : 16) : vector<2x1x16xf32>
+}
+
+// Between the places, behind them, across the last axis, and behind another store, the buffer is read.
+// CHECK-LABEL: loop.func @no_slices
+// CHECK-NOT:     loop.slice
+// CHECK:         loop.store %{{.*}}, %Z
+loop.func @no_slices(%X: memref<2x3x16xf32>, %Y: memref<4x2x16xf32>, %Z: memref<2x3x1xf32>) attributes {outputs = 2 : i64} {
+  %t = loop.alloc "local" : memref<2x16x8xf32>
+  %x = loop.load %X[d0, d1, d2] tile (d0 : 2, d1 : 3, d2 : 16) : vector<2x3x16xf32>
+  loop.store %x, %t[d0, d2, d1 * 2 + 1] tile (d0 : 2, d1 : 3, d2 : 16) : vector<2x3x16xf32>
+  %a = loop.load %t[d0, d2, 4] tile (d0 : 2, d1 : 3, d2 : 16) : vector<2x1x16xf32>
+  %b = loop.load %t[d0, d2, 7] tile (d0 : 2, d1 : 3, d2 : 16) : vector<2x1x16xf32>
+  %c = loop.load %t[d0, 3, d1 * 2 + 1] tile (d0 : 2, d1 : 3, d2 : 16) : vector<2x3x1xf32>
+  loop.store %a, %Y[0, d0, d2] tile (d0 : 2, d1 : 1, d2 : 16) : vector<2x1x16xf32>
+  loop.store %b, %t[d0, d2, 3] tile (d0 : 2, d1 : 1, d2 : 16) : vector<2x1x16xf32>
+  %d = loop.load %t[d0, d2, 1] tile (d0 : 2, d1 : 3, d2 : 16) : vector<2x1x16xf32>
+  loop.store %d, %Y[1, d0, d2] tile (d0 : 2, d1 : 1, d2 : 16) : vector<2x1x16xf32>
+  loop.store %c, %Z[d0, d1, 0] tile (d0 : 2, d1 : 3, d2 : 1) : vector<2x3x1xf32>
+}

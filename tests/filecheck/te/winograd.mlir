@@ -5,10 +5,10 @@
 // CHECK:         loop.for %{{.*}} = 0 to 14 parallel {
 // CHECK:           %v = loop.alloc "local" : memref<4x6x6x14x16xf32>
 // CHECK:           loop.for %{{.*}} = 0 to 4 {
-// CHECK:             loop.store %{{.*}}, %v[%{{.*}}, d0, d1, 0, d2] tile (d0 : 6, d1 : 6, d2 : 16)
-// CHECK:             loop.for %[[t:.*]] = 1 to 13 {
+// CHECK:             loop.for %[[t:.*]] = 0 to 14 {
+// CHECK:               %[[columns:.*]] = loop.concat %{{.*}} axis 0 : vector<1x6x16xf32> to vector<6x6x16xf32>
+// CHECK:               loop.slice %[[columns]] axis 1 at 0 : vector<6x6x16xf32> to vector<6x1x16xf32>
 // CHECK:               loop.store %{{.*}}, %v[%{{.*}}, d0, d1, %[[t]], d2] tile (d0 : 6, d1 : 6, d2 : 16)
-// CHECK:             loop.store %{{.*}}, %v[%{{.*}}, d0, d1, 13, d2] tile (d0 : 6, d1 : 6, d2 : 16)
 // CHECK:           %m = loop.alloc "local" : memref<4x6x6x14x16xf32>
 // CHECK:             loop.fma %{{.*}} : vector<14x1x1xf32>, vector<1x2x16xf32>, vector<14x2x16xf32>
 // CHECK:           loop.store %{{.*}}, %relu[{{.*}}] tile (d0 : 4, d1 : 4, d2 : 16)

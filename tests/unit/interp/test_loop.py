@@ -164,6 +164,23 @@ def test_concat():
     assert (c == a[[1], 1::2]).all()
 
 
+def test_slice():
+    func = kernel(
+        "%A: memref<3x4x5xf32>, %B: memref<1x4x5xf32>, %C: memref<3x1x5xf32>",
+        """
+  %x = loop.load %A[d0, d1, d2] tile (d0 : 3, d1 : 4, d2 : 5) : vector<3x4x5xf32>
+  %b = loop.slice %x axis 0 at 2 : vector<3x4x5xf32> to vector<1x4x5xf32>
+  loop.store %b, %B[d0, d1, d2] tile (d0 : 1, d1 : 4, d2 : 5) : vector<1x4x5xf32>
+  %c = loop.slice %x axis 1 at 1 : vector<3x4x5xf32> to vector<3x1x5xf32>
+  loop.store %c, %C[d0, d1, d2] tile (d0 : 3, d1 : 1, d2 : 5) : vector<3x1x5xf32>""",
+        outputs=2,
+    )
+    a = random(3, 4, 5)
+    b, c = interp.run(func, [a])
+    assert (b == a[2:]).all()
+    assert (c == a[:, 1:2]).all()
+
+
 def test_symbols_are_arguments():
     func = parse("""
 loop.func @f(%A: memref<?xf32>, %B: memref<?xf32>, %n: index) attributes {outputs = 1 : i64} {

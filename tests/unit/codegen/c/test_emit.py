@@ -212,6 +212,26 @@ loop.func @f(%x: memref<{N}xf32>, %y: memref<{both}xf32>) attributes {{outputs =
     assert (y == (rows if axis == 0 else rows.T)).all()
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_slice(axis):
+    """One place of an axis, of a value that is read whole, too."""
+    one, whole = ("1x3x4", "2x3x4") if axis == 0 else ("2x1x4", "2x3x4")
+    text = f"""
+loop.func @f(%x: memref<{N}xf32>, %y: memref<{one}xf32>, %z: memref<{whole}xf32>) attributes {{outputs = 2 : i64}} {{
+  %a = loop.load %x[d0 * 12 + d1 * 4 + d2] tile (d0 : 2, d1 : 3, d2 : 4) : vector<{whole}xf32>
+  %b = arith.addf %a, %a : vector<{whole}xf32>
+  %c = loop.slice %b axis {axis} at 1 : vector<{whole}xf32> to vector<{one}xf32>
+  %d = arith.addf %c, %c : vector<{one}xf32>
+  loop.store %d, %y[d0, d1, d2] tile (d0 : {one[0]}, d1 : {one[2]}, d2 : 4) : vector<{one}xf32>
+  loop.store %b, %z[d0, d1, d2] tile (d0 : 2, d1 : 3, d2 : 4) : vector<{whole}xf32>
+}}"""
+    x = data("f32")
+    ((y, z, *_), *_) = agree((text, [x], 0))
+    a = x[:24].reshape(2, 3, 4)
+    assert (y == 4 * a.take([1], axis)).all()
+    assert (z == 2 * a).all()
+
+
 def test_structure():
     """Loops of every kind, a block with init and predicate, heap and stack buffers, carried values that swap."""
     rng = np.random.default_rng(1)

@@ -159,3 +159,37 @@ def _is_running(pid: int) -> bool:
             return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
     except FileNotFoundError:
         return False
+
+
+def test_what_the_parent_does_meanwhile_is_done_before_the_results() -> None:
+    seen: list[int] = []
+
+    def meanwhile() -> None:
+        time.sleep(0.2)
+        seen.append(os.getpid())
+
+    for workers in (1, 2):
+        results = run_jobs([job(i) for i in range(3)], workers, meanwhile=meanwhile)
+        assert [int(one.split(b":")[0]) for one in results] == [0, 1, 2]
+        assert seen == [os.getpid()] * workers
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_an_error_meanwhile_is_raised(workers: int) -> None:
+    def meanwhile() -> None:
+        raise OSError("no space")
+
+    with pytest.raises(OSError, match="no space"):
+        run_jobs([job(i) for i in range(3)], workers, meanwhile=meanwhile)
+
+
+def test_the_largest_jobs_begin_first() -> None:
+    def begun() -> bytes:
+        return f"{os.getpid()}:{time.monotonic()}".encode()
+
+    efforts = (1, 3, 4, 2, 6, 5)
+    results = run_jobs([Job(str(effort), (), begun, effort=effort) for effort in efforts], 2)
+    began = {effort: one.decode().split(":") for effort, one in zip(efforts, results, strict=True)}
+    for worker in {pid for pid, _ in began.values()}:
+        mine = [effort for effort, (pid, _) in began.items() if pid == worker]
+        assert sorted(mine, key=lambda effort: float(began[effort][1])) == sorted(mine, reverse=True)

@@ -293,3 +293,18 @@ def test_validation_of_every_pass(path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(PromoteTilesPass, "apply", drops_a_store)
     with pytest.raises(KernelCrash, match=r"a bug in mlc: kernel '\w+' .*pass 'loop-promote-tiles' changed @"):
         mlc.compile(path, threads=1, validate_each=True)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_bug_in_the_program_is_told_apart_from_those_in_kernels(
+    path: Path, monkeypatch: pytest.MonkeyPatch, threads: int
+) -> None:
+    from mlc.lowering.main_to_llvm.convert import ConvertMainToLLVMPass
+
+    def breaks(self: Any, ctx: Any, op: Any) -> None:
+        raise KeyError("oops")
+
+    monkeypatch.setattr(ConvertMainToLLVMPass, "apply", breaks)
+    with pytest.raises(KernelCrash, match=r"a bug in mlc: the program's function 'main' .*KeyError: 'oops'") as raised:
+        mlc.compile(path, threads=threads, cache=False)
+    assert not hasattr(raised.value, "reproducer")

@@ -377,6 +377,21 @@ def test_concatenated_tiles(axis, one):
     differential(text, [x], [np.flip(x, axis)], passes=(), widths=(128, 256, 512))
 
 
+@pytest.mark.parametrize(("axis", "one"), [(0, "1x3x21"), (1, "2x1x21")])
+def test_slices_of_tiles(axis, one):
+    """One place of an axis, also of ragged vectors."""
+    whole, sizes = "2x3x21", [int(n) for n in one.split("x")]
+    tile = ", ".join(f"d{k} : {n}" for k, n in enumerate(sizes))
+    text = func(
+        f"%X: memref<{whole}xf32>, %Y: memref<{one}xf32>",
+        f"""%x = loop.load %X[d0, d1, d2] tile (d0 : 2, d1 : 3, d2 : 21) : vector<{whole}xf32>
+        %s = loop.slice %x axis {axis} at 1 : vector<{whole}xf32> to vector<{one}xf32>
+        loop.store %s, %Y[d0, d1, d2] tile ({tile}) : vector<{one}xf32>""",
+    )
+    x = rand(2, 3, 21)
+    differential(text, [x], [x.take([1], axis)], passes=(), widths=(128, 256, 512))
+
+
 def test_block_axes_as_values():
     body = """%n = arith.index_cast %v : index to i32
       %m = loop.index %v * 2 + 1 : index

@@ -15,7 +15,7 @@ from mlc.driver.models.compilation import Compilation
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context
 from mlc.frontends.common.model import Model
-from mlc.lowering.graph_to_te.winograd import _element, multiplied
+from mlc.lowering.graph_to_te.winograd import transformed
 from mlc.passes.graph.select_algorithm import Shape
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
@@ -76,7 +76,7 @@ def test_error_growth_is_what_the_table_states(m: int, channels: int) -> None:
 def test_transforms_multiply_in_few_operations(m: int, which: int) -> None:
     matrix = MATRICES[m][which]
     x, size = te.placeholder((len(matrix[0]),), name="x"), len(matrix)
-    stage = te.compute((size,), lambda i: _element(multiplied(matrix, [x[k] for k in range(len(matrix[0]))]), i), "y")
+    stage = te.compute((size,), lambda i: transformed(matrix, [x[k] for k in range(len(matrix[0]))], i), "y")
     ops = [
         op.name for op in stage.op.body.block.ops if op.name.startswith(("math", "arith.add", "arith.sub", "arith.mul"))
     ]
