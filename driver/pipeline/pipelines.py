@@ -110,6 +110,7 @@ PIPELINES: dict[str, list[str]] = {
         "loop-form-tiles",
         "loop-compact-buffers",
         "loop-promote-tiles",
+        "loop-start-sums",
         "loop-reuse-outputs",
     ],
     # a scheduled te.func to scalar loops, which are printed as C

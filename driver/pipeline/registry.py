@@ -84,6 +84,7 @@ PASSES: dict[str, str] = {
     "loop-form-tiles": "mlc.passes.loop.form_tiles:FormTilesPass",
     "loop-compact-buffers": "mlc.passes.loop.compact_buffers:CompactBuffersPass",
     "loop-promote-tiles": "mlc.passes.loop.promote_tiles:PromoteTilesPass",
+    "loop-start-sums": "mlc.passes.loop.start_sums:StartSumsPass",
     "loop-plan-memory": "mlc.lowering.memory.plan_kernel:PlanMemoryPass",
     # conversions
     "convert-graph-to-te": "mlc.lowering.graph_to_te.convert:ConvertGraphToTe",

@@ -12,6 +12,7 @@ from typing import Any
 from mlc.dialects.graph.ops.conv_transpose import Conv2dTransposeOp
 from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import ReduceAxis, Tensor
+from mlc.lowering.graph_to_te.layouts import widened
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
 
@@ -36,7 +37,7 @@ def conv2d_transpose(op: Conv2dTransposeOp, x: Tensor, w: Tensor) -> Tensor:
         channel = ic.expr if op.groups == 1 else oc // outputs * inputs + ic
         pixel = x.read([n, channel, *rows], mask=te.condition(inside))
         weight = w.read([channel, oc % outputs, *kernel], mask=te.condition(exists))
-        return te.sum(pixel * weight, axis=reduce)
+        return te.sum(widened(op, pixel) * widened(op, weight), axis=reduce)
 
     return te.compute(shape_of_result(op), body, stage_name(op), axes=["n", "oc", "oh", "ow"], reduce=reduce)
 

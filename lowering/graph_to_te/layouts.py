@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mlc.dialects.graph import Conv2dOp, DenseOp
+from mlc.dialects.graph import Conv2dOp, Conv2dTransposeOp, DenseOp
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.te_builder import builder as te
 
@@ -49,6 +49,6 @@ def axis_names(name: str, letters: Mapping[str, str]) -> list[str]:
     return names
 
 
-def widened(op: Conv2dOp | DenseOp, factor: te.Scalar) -> te.Scalar:
+def widened(op: Conv2dOp | Conv2dTransposeOp | DenseOp, factor: te.Scalar) -> te.Scalar:
     """A factor in the type of the sums that the op makes."""
     return te.cast(factor, op.type.element_type) if op.out_dtype else factor

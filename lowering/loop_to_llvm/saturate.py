@@ -39,6 +39,8 @@ PACKED: dict[int, tuple[str, str, str]] = {
     4: ("llvm.x86.sse2.packssdw.128", "llvm.x86.sse2.packuswb.128", "llvm.x86.sse2.packsswb.128"),
 }
 """Lanes -> the intrinsics that pack i32 to i16, i16 to unsigned bytes, i16 to signed bytes, each within 128 bits."""
+ADDED = {lanes: f"llvm.sadd.sat.v{2 * lanes}i16" for lanes in PACKED}
+"""Lanes -> the intrinsic that adds two vectors of twice as many i16, with saturation."""
 RANGES = {"fptoui": (0, 255), "fptosi": (-128, 127)}
 
 
@@ -175,6 +177,8 @@ def _packed(b: Builder, s: Saturated, group: Sequence[SSAValue]) -> SSAValue:
         b.intrinsic(words, [x, y], vector_type(i16, 2 * width))
         for x, y in zip(numbers[::2], numbers[1::2], strict=True)
     ]
+    if s.zero:  # within i16, whose saturation is that of the sum
+        halves = [b.intrinsic(ADDED[width], [v, b.number(s.zero, v.type)], v.type) for v in halves]
     pack = unsigned if s.kind == "fptoui" else signed
     whole = b.intrinsic(pack, [halves[0], halves[-1]], vector_type(i8, 4 * width))
     if width > 4:  # packing within 128 bits left four bytes of each vector in each part
@@ -206,8 +210,7 @@ def _rounded(b: Builder, s: Saturated, v: SSAValue, width: int) -> SSAValue:
     args = [v]
     if width == 16:  # passthru, mask, and the current rounding mode
         args += [b.number(0, t), b.number(-1, IntegerType(16)), b.number(4, i32)]
-    total = b.intrinsic(ROUNDED[width], args, t)
-    return b.add(total, b.number(s.zero, t)) if s.zero else total
+    return b.intrinsic(ROUNDED[width], args, t)
 
 
 def _alone(b: Builder, s: Saturated, v: SSAValue) -> SSAValue:

@@ -35,6 +35,7 @@ from mlc.targets.cost.thresholds import (
     WIDENED_BITS,
     WIDENED_ROWS,
     WIDENING_CYCLES,
+    WOVEN_REGISTERS,
 )
 from mlc.targets.cost.tiles import even_split, register_tile, sliding_rows
 from mlc.targets.cost.windows import Row, window_tile
@@ -99,8 +100,9 @@ class ContractionSizes:
             columns = self._most_columns()
             unit = 1 if r.column_blocks is None else columns * per_lane
             threads = self.threads if self._prefetches_panels() and self._rows_per_panel() <= STREAM_SHARED_ROWS else 1
+            reserved = r.stride - 1 + (WOVEN_REGISTERS if self._weaves_words() else 0)
             t = register_tile(
-                rows, columns * per_lane, self.target, r.stride - 1, scalar_loads, unit, threads=threads, least=least
+                rows, columns * per_lane, self.target, reserved, scalar_loads, unit, threads=threads, least=least
             )
             if t.vectors >= per_lane:
                 return TileSize(t.rows, t.vectors // per_lane, lanes)
@@ -135,6 +137,11 @@ class ContractionSizes:
         pixels = self._side_by_side()
         even = even_split(ceil(rows / pixels), sliding_rows(step, self.target))
         return TileSize(even * pixels, 1, min(lanes, self.width), pixels)
+
+    def _weaves_words(self) -> bool:
+        """Whether each sum's word is woven from the lanes of several loads, as in a depthwise window of bytes."""
+        r = self.roles
+        return r.vector.unit > 1 and r.scalar.uses(r.lanes) and r.scalar.step(r.lanes, self.stage.ranges) == 1
 
     def _most_columns(self) -> int:
         """The columns that a tile may have."""

@@ -42,6 +42,9 @@ stream of 4 lines instead of 4 streams. 1 x 256 x 256 takes 1.2 us instead of 2.
 1 x 256 x 256, 10.1 instead of 12.0 with 1 x 256 x 784)."""
 SLIDING_REGISTERS = (3, 8)
 """Part of the registers, 3 of 8, that hold the sums of a sliding window; taps and shared loads take the others."""
+WOVEN_REGISTERS = 2
+"""Registers beside the sums in which words of bytes are woven: the order of the lanes, and a second word. Source: a
+depthwise window of 3 x 3 over 16 channels of 320 x 320 bytes on Zen 4, where 30 rows move registers at each step."""
 SLIDING_REGISTERS_WIDE = (5, 8)
 """The same of a tile of several vectors of channels, which come last: its loads are shared less. Source: windows of
 3 x 3 to 7 x 7 over 24 to 2048 channels on Zen 4, tiles of 5 to 12 pixels."""

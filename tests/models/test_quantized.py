@@ -92,6 +92,26 @@ def test_quantised_models_are_within_a_step_of_onnxruntime(
     assert "graph.dequantize" not in text
 
 
+@pytest.mark.parametrize(("target", "signed"), [("native", False), ("native", True), ("x86-64-v3", False)])
+def test_transposed_convolutions_multiply_bytes(tmp_path: Any, target: str, signed: bool) -> None:
+    small, rng = Small(case="mask"), np.random.default_rng(3)
+
+    def weight(*shape: int) -> str:
+        return small.const(rng.standard_normal(shape) / 8, np.float32)
+
+    y = small.op("Relu", small.op("Conv", small.x(1, 3, 10, 12), weight(20, 3, 3, 3), pads=[1, 1, 1, 1]))
+    y = small.op("ConvTranspose", y, weight(20, 24, 2, 2), strides=[2, 2])
+    y = small.op("Relu", small.op("Add", y, weight(24, 1, 1)))
+    small.out(small.op("ConvTranspose", y, weight(24, 1, 2, 2), strides=[2, 2]))
+    proto = quantised(small, tmp_path, signed)
+    (wanted,) = plain_results(proto, small.arrays)
+    (found,) = mlc.compile(mlc.load(proto), threads=1, target=target, cache=False)(small.arrays).values()
+    apart = np.abs(found - wanted)
+    assert apart.max() <= 2.01 * step(wanted)
+    assert (apart > 0.5 * step(wanted)).mean() < 0.02
+    assert graph_text(mlc.load(proto)).count('out_dtype = "int32"') == 3
+
+
 def test_a_quantised_transformer(tmp_path: Any) -> None:
     small = Small(case="layer")
     transformer(small)

@@ -12,6 +12,7 @@ from mlc.dialects.graph.types import FLOATS, Tensor, element_type, numpy_dtype
 
 if TYPE_CHECKING:
     from mlc.dialects.graph.ops.conv import Conv2dOp
+    from mlc.dialects.graph.ops.conv_transpose import Conv2dTransposeOp
     from mlc.dialects.graph.ops.matmul import DenseOp
     from mlc.dialects.graph.types import Array
 
@@ -48,7 +49,7 @@ def _bits(t: Attribute) -> int:
     return t.bitwidth if isinstance(t, FLOATS) else 0
 
 
-def widened(op: Conv2dOp | DenseOp, *arrays: Array) -> tuple[Array, ...]:
+def widened(op: Conv2dOp | Conv2dTransposeOp | DenseOp, *arrays: Array) -> tuple[Array, ...]:
     """The operands converted to the type of the sums; unchanged in an f64 reference run."""
     if not op.out_dtype:
         return arrays

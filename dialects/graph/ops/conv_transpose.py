@@ -8,8 +8,9 @@ from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OUT_FUSABLE, AttrValue, GraphOp, Int, Ints, Sample
+from mlc.dialects.graph.base import OUT_FUSABLE, AttrValue, GraphOp, Int, Ints, Sample, Str
 from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.ops.accumulate import accumulator, widened
 from mlc.dialects.graph.ops.conv import check_window
 from mlc.dialects.graph.types import Array, Tensor, shape_of, static_shape, tensor
 
@@ -22,7 +23,8 @@ class Conv2dTransposeOp(GraphOp):
     (tensor<1x4x5x5xf32>, tensor<4x3x2x2xf32>) -> tensor<1x3x10x10xf32>`
 
     The kernel is IOHW, its O the output channels of one group. `padding` ([top, left, bottom, right]) is cut off the
-    result; `output_padding` adds rows and columns at its bottom and right.
+    result; `output_padding` adds rows and columns at its bottom and right. With an `out_dtype` image and kernel may be
+    narrower, and are widened first, as those of a convolution.
     """
 
     name = "graph.conv2d_transpose"
@@ -35,12 +37,12 @@ class Conv2dTransposeOp(GraphOp):
     output_padding = Ints((0, 0))
     dilation = Ints((1, 1))
     groups = Int(1)
+    out_dtype = Str("")
 
     def infer_types(self) -> list[Tensor]:
         check_window(self, self.strides, self.dilation, self.padding)
         x, w = self.input_types
-        if x.element_type != w.element_type:
-            raise VerifyException(f"expected image and kernel with the same element type, but got {x} and {w}")
+        element = accumulator(self.out_dtype, x, w, "image and kernel")
         image, kernel = shape_of(x), shape_of(w)
         if len(image) != 4 or len(kernel) != 4:
             raise VerifyException(f"expected an image and a kernel of rank 4, but got {x} and {w}")
@@ -55,7 +57,7 @@ class Conv2dTransposeOp(GraphOp):
             raise VerifyException(
                 f"expected output_padding of 2 integers >= 0 below the stride or the dilation, but got {list(extra)}"
             )
-        return [tensor((image[0], kernel[1] * self.groups, *map(self._size, (0, 1))), x.element_type)]
+        return [tensor((image[0], kernel[1] * self.groups, *map(self._size, (0, 1))), element)]
 
     def _size(self, axis: int) -> Dim:
         """The result's size along H or W."""
@@ -72,7 +74,7 @@ class Conv2dTransposeOp(GraphOp):
     def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import conv2d_transpose
 
-        x, w = arrays
+        x, w = widened(self, *arrays)
         return (conv2d_transpose(x, w, self, static_shape(self.type)[2:]),)
 
     def reduction_length(self) -> int:
@@ -91,6 +93,10 @@ class Conv2dTransposeOp(GraphOp):
             one((1, 4, 3, 4), (4, 2, 3, 3), groups=2, padding=(1, 1, 1, 1)),
             one((1, 2, 4, 3), (2, 3, 3, 2), strides=(2, 1), dilation=(2, 3), padding=(0, 1, 2, 0)),
             one((1, 2, 3, 3), (2, 2, 1, 2), strides=(3, 2)),
+            Sample(
+                (tensor((1, 20, 3, 4), "uint8"), tensor((20, 24, 2, 2), "int8")),
+                {"strides": (2, 2), "out_dtype": "int32"},
+            ),
         ]
 
 

@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import BatchMatmulOp, FusedOp, GraphOp, LayoutTransformOp, SoftmaxOp, shape_of, static_shape
 from mlc.dialects.graph.base import BROADCAST
+from mlc.dialects.graph.types import tensor_type
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.graph.simplify.fold_constant import Folder
 from mlc.passes.rewriting import functions, outer_blocks
@@ -88,7 +89,9 @@ class Blocker:
         stored = self.made[given]
         argument = body.insert_arg(stored.type, bias.index + 1)
         argument.name_hint = bias.name_hint
-        inside = LayoutTransformOp.make(argument, result=bias.type, src=blocked, dst=plain, location=fused.location)
+        inside = LayoutTransformOp.make(
+            argument, result=tensor_type(bias.type), src=blocked, dst=plain, location=fused.location
+        )
         assert body.first_op is not None
         body.insert_op_before(inside, body.first_op)
         fused.operands[bias.index] = stored

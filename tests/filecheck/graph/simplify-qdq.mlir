@@ -133,3 +133,26 @@ func.func @rounded(%x: tensor<4xf32>) -> tensor<4xf32> {
   %2 = graph.exp %1 : tensor<4xf32>
   return %2 : tensor<4xf32>
 }
+
+// -----
+
+// Transposed convolutions multiply bytes where the picture's zero point is 0, and become convolutions of words.
+// CHECK-LABEL: func.func @transposed
+// CHECK:         graph.conv2d_transpose %x, %w {strides = [2, 2], out_dtype = "int32"} : (tensor<1x16x4x4xui8>, tensor<16x24x2x2xi8>) -> tensor<1x24x8x8xi32>
+// CHECK:         graph.conv2d_transpose {{.*}} : (tensor<1x16x4x4xf32>, tensor<16x24x2x2xf32>) -> tensor<1x24x8x8xf32>
+// LAYOUT-LABEL: func.func @transposed
+// LAYOUT:        graph.conv2d {{.*}}kernel_layout = "OIHW4i8o4i", out_dtype = "int32"
+func.func @transposed(%x: tensor<1x16x4x4xui8>) -> (tensor<1x24x8x8xf32>, tensor<1x24x8x8xf32>) {
+  %w = graph.param "w" : tensor<16x24x2x2xi8>
+  %s = graph.constant dense<0.5> : tensor<f32>
+  %sw = graph.param "sw" : tensor<24xf32>
+  %zw = graph.full {value = 0.0} : tensor<24xi8>
+  %none = graph.constant dense<0> : tensor<ui8>
+  %some = graph.constant dense<3> : tensor<ui8>
+  %0 = graph.dequantize %x, %s, %none : (tensor<1x16x4x4xui8>, tensor<f32>, tensor<ui8>) -> tensor<1x16x4x4xf32>
+  %1 = graph.dequantize %x, %s, %some : (tensor<1x16x4x4xui8>, tensor<f32>, tensor<ui8>) -> tensor<1x16x4x4xf32>
+  %2 = graph.dequantize %w, %sw, %zw {axis = 1} : (tensor<16x24x2x2xi8>, tensor<24xf32>, tensor<24xi8>) -> tensor<16x24x2x2xf32>
+  %3 = graph.conv2d_transpose %0, %2 {strides = [2, 2]} : (tensor<1x16x4x4xf32>, tensor<16x24x2x2xf32>) -> tensor<1x24x8x8xf32>
+  %4 = graph.conv2d_transpose %1, %2 {strides = [2, 2]} : (tensor<1x16x4x4xf32>, tensor<16x24x2x2xf32>) -> tensor<1x24x8x8xf32>
+  return %3, %4 : tensor<1x24x8x8xf32>, tensor<1x24x8x8xf32>
+}

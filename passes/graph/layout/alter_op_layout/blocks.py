@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from xdsl.ir import SSAValue
+
 from mlc.dialects.graph import DimExpr
-from mlc.dialects.graph.types import Dim
+from mlc.dialects.graph.types import Dim, element_of
+from mlc.dialects.loop import word_factors
 from mlc.targets.cost.thresholds import PADDING_WASTE, SHARED_VECTOR_COST
 
 
@@ -39,6 +42,19 @@ def unit_block(units: int, block: int) -> int:
         return units
     smaller = [b for b in (block // 2, block // 4) if b > 1 and units % b == 0]
     return smaller[0] if smaller else block
+
+
+def words(x: SSAValue, w: SSAValue, channels: Dim) -> int:
+    """Channels of picture and weights in one word, if dot-product instructions can multiply them; else 1."""
+    counts = {word_factors(element_of(v)) for v in (x, w)}
+    count = counts.pop()
+    return count if not counts and isinstance(channels, int) and channels % count == 0 else 1
+
+
+def whole_words(inner: int, x: SSAValue, w: SSAValue, block: int) -> int:
+    """A picture's block of channels that is less than a whole one, padded to words of what is multiplied: `3 -> 4`."""
+    count = words(x, w, 0)
+    return padded(inner, count) if count > 1 and inner < block else inner
 
 
 def divisor_block(size: int, block: int) -> int:

@@ -54,8 +54,7 @@ from mlc.dialects.graph.base import AttrValue
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.pointwise import is_total
-from mlc.dialects.graph.types import Dim, axis_of
-from mlc.dialects.loop import word_factors
+from mlc.dialects.graph.types import axis_of
 from mlc.passes.graph.layout.alter_op_layout.blocks import (
     channel_block,
     data_name,
@@ -66,6 +65,8 @@ from mlc.passes.graph.layout.alter_op_layout.blocks import (
     static_size,
     unit_block,
     wasteful,
+    whole_words,
+    words,
 )
 from mlc.passes.graph.layout.alter_op_layout.channels_last import computes_channels_last
 from mlc.passes.graph.layout.alter_op_layout.frames import picture_of
@@ -101,10 +102,8 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     if not known.outer and not last and (made := convolution_on_planes(op, v, block)) is not None:
         return made
     if op.groups == 1:
-        inner = known.inner or near_block(channels, block, v.native(x))
+        inner = whole_words(known.inner or near_block(channels, block, v.native(x)), x, w, block)
         outer = known.outer or channel_block(outputs, block)
-        if (count := words(x, w, 0)) > 1 and inner < block:
-            inner = padded(inner, count)
         kernel = kernel_name(inner, outer, words(x, w, inner))
     elif inputs == 1 and op.groups == channels == outputs:
         inner = outer = known.outer or (channels if last else channel_block(channels, block))
@@ -160,13 +159,6 @@ def near_block(channels: int, block: int, native: str) -> int:
     """The block of a convolution's picture: that of its native layout, unless it is less than half of the best."""
     size, have = channel_block(channels, block), layout(native).factors["C"]
     return have if have < size <= 2 * have and size % have == channels % have == 0 else size
-
-
-def words(x: SSAValue, w: SSAValue, channels: Dim) -> int:
-    """Channels of picture and weights in one word, if dot-product instructions can multiply them; else 1."""
-    counts = {word_factors(element_of(v)) for v in (x, w)}
-    count = counts.pop()
-    return count if not counts and isinstance(channels, int) and channels % count == 0 else 1
 
 
 @RULES.on(DenseOp)

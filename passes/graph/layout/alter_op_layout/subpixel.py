@@ -31,7 +31,15 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.types import Dim, axis_of, shape_of, static_shape
-from mlc.passes.graph.layout.alter_op_layout.blocks import channel_block, data_name, kernel_name, padded, static_size
+from mlc.passes.graph.layout.alter_op_layout.blocks import (
+    channel_block,
+    data_name,
+    kernel_name,
+    padded,
+    static_size,
+    whole_words,
+    words,
+)
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.constants import is_constant
 
@@ -55,7 +63,9 @@ class Subpixel:
         self.few = self.outputs * phases <= block or self.outputs == 1
         self.block = channel_block(self.outputs * phases if self.few else self.outputs, block)
         self.room = self.outputs if self.few else padded(self.outputs, self.block)
-        self.inner = channel_block(self.inputs, block)
+        x, w = op.operands
+        self.inner = whole_words(channel_block(self.inputs, block), x, w, block)
+        self.kernel = kernel_name(self.inner, self.block, words(x, w, self.inner))
         self.count = [-(-k // s) for k, s in zip(self.taps, self.strides, strict=True)]
         self.first = [op.padding[axis] // op.strides[axis] for axis in (0, 1)]
         least = [k // s for k, s in zip(self.taps, self.strides, strict=True)]
@@ -93,7 +103,7 @@ class Subpixel:
             w = make(FlipOp, w, axes=(2, 4))
         w = make(TransposeOp, w, axes=(3, 5, 1, 0, 2, 4))
         w = make(ReshapeOp, w, shape=(sh * sw * self.room, self.inputs, th, tw))
-        return make(LayoutTransformOp, w, src="OIHW", dst=kernel_name(self.inner, self.block))
+        return make(LayoutTransformOp, w, src="OIHW", dst=self.kernel)
 
     def _kernel_of(self, phase: Sequence[int], count: Sequence[int]) -> SSAValue:
         """`IOHW -> O I H' W'`: the taps of one sub-pixel, last first."""
@@ -102,7 +112,7 @@ class Subpixel:
         if max(count) > 1:
             w = make(FlipOp, w, axes=(2, 3))
         w = make(TransposeOp, w, axes=(1, 0, 2, 3))
-        return make(LayoutTransformOp, w, src="OIHW", dst=kernel_name(self.inner, self.block))
+        return make(LayoutTransformOp, w, src="OIHW", dst=self.kernel)
 
     def _widened(self, rows: int, columns: int) -> SSAValue:
         """The kernel with zeros for the channels that fill the last block, and for so many more rows and columns."""
@@ -120,7 +130,8 @@ class Subpixel:
             location=self.op.location,
             padding=tuple(padding),
             data_layout=data_name(self.inner),
-            kernel_layout=kernel_name(self.inner, self.block),
+            kernel_layout=self.kernel,
+            out_dtype=self.op.out_dtype,
         )
 
     def _last(self, axis: int) -> Dim:

@@ -18,8 +18,11 @@ from xdsl.ir import SSAValue
 from mlc.dialects.graph import (
     BiasAddOp,
     BinaryOp,
+    BroadcastToOp,
+    CastOp,
     Conv2dOp,
     GraphOp,
+    LookupOp,
     ReshapeOp,
     TransposeOp,
     UnaryOp,
@@ -29,17 +32,21 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.pointwise import is_own_pointwise, is_own_unary
-from mlc.dialects.graph.types import product, sizes_at
+from mlc.dialects.graph.types import element_of, product, sizes_at
+from mlc.dialects.scalar import byte_size
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.graph.shared.views import divides, reshape_groups
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
 
 SHUFFLES = Rules()
 Movement: TypeAlias = ReshapeOp | TransposeOp
+POINTWISE = (UnaryOp, BinaryOp, BiasAddOp, CastOp, LookupOp)
 SUBPIXELS = (0, 3, 4, 1, 5, 2)
 """The transpose (n, r, c, o, q, p) -> (n, o, q, r, p, c); a block of inner channels stays the last axis."""
-MAX_POINTWISE = 8
-"""Pointwise ops that may lie between a convolution and the movements of its result."""
+MAX_POINTWISE = 32
+"""Pointwise ops that may lie between a convolution and the movements of its result: those of a few quantised layers."""
+MOST_REPEATED = 4096
+"""Elements of a constant that is repeated for what is moved, at most: sub-pixels times channels."""
 
 
 def movements(value: SSAValue) -> tuple[SSAValue, list[Movement]]:
@@ -65,9 +72,9 @@ def is_convolved(value: SSAValue) -> bool:
         owner = value.owner
         if not isinstance(owner, GraphOp) or not owner.operands:
             return False
-        if not isinstance(owner, UnaryOp | BinaryOp | BiasAddOp) and not is_own_pointwise(owner):
+        if not isinstance(owner, POINTWISE) and not is_own_pointwise(owner):
             return False
-        value = owner.operands[0]
+        value = next((v for v in owner.operands if not is_constant(v)), owner.operands[0])
     return False
 
 
@@ -88,6 +95,22 @@ def unary_of_movements(op: UnaryOp, rw: Rewriter) -> Replacement:
     return replay(rw, rw.clone(op, source), chain) if chain else None
 
 
+@SHUFFLES.on(CastOp)
+def cast_of_movements(op: CastOp, rw: Rewriter) -> Replacement:
+    """`cast(transpose(conv2d)) -> transpose(cast(conv2d))` to a type that is no wider: no more bytes are moved."""
+    if byte_size(op.type.element_type) > byte_size(element_of(op.operands[0])):
+        return None
+    source, chain = movements(op.operands[0])
+    return replay(rw, rw.make(CastOp, source, dtype=op.type.element_type), chain) if chain else None
+
+
+@SHUFFLES.on(LookupOp)
+def lookup_of_movements(op: LookupOp, rw: Rewriter) -> Replacement:
+    """`lookup(transpose(conv2d), table) -> transpose(lookup(conv2d, table))`: bytes become bytes."""
+    source, chain = movements(op.operands[0])
+    return replay(rw, rw.make(LookupOp, source, op.operands[1]), chain) if chain else None
+
+
 @SHUFFLES.on_own("elementwise")
 def own_of_movements(op: GraphOp, rw: Rewriter) -> Replacement:
     """`my.act(reshape(transpose(conv2d))) -> reshape(transpose(my.act(conv2d)))`."""
@@ -100,16 +123,62 @@ def own_of_movements(op: GraphOp, rw: Rewriter) -> Replacement:
 
 @SHUFFLES.on(*op_classes(BinaryOp))
 def binary_of_movements(op: BinaryOp, rw: Rewriter) -> Replacement:
-    """`add(transpose(conv2d), c) -> transpose(add(conv2d, c'))` where the constant c only needs a reshape."""
+    """`add(transpose(conv2d), c) -> transpose(add(conv2d, c'))` of a constant c, which may be repeated: a channel's."""
     for index, (x, constant) in enumerate((op.operands, op.operands[::-1])):
         if not is_constant(constant) or shape_of(x.type) != shape_of(op.type):
             continue
         source, chain = movements(x)
-        sizes = _moved_back(shape_of(constant.type), chain) if chain else None
-        if sizes is not None:
-            operands = [source, rw.make(ReshapeOp, constant, shape=sizes)]
-            return replay(rw, rw.clone(op, *operands[:: -1 if index else 1]), chain)
+        if not chain:
+            continue
+        sizes = _moved_back(shape_of(constant.type), chain)
+        moved = rw.make(ReshapeOp, constant, shape=sizes) if sizes is not None else _repeated(rw, constant, chain)
+        if moved is not None:
+            return replay(rw, rw.clone(op, *(source, moved)[:: -1 if index else 1]), chain)
     return None
+
+
+def _repeated(rw: Rewriter, constant: SSAValue, chain: Sequence[Movement]) -> SSAValue | None:
+    """
+    The constant that broadcasts before movements as this one does behind them, repeated where axes become one.
+
+    `1 x 24 x 1 x 1` for sub-pixels that a shuffle moves out of the channels -> `1 x 96 x 1 x 1`; None if it is large.
+    """
+    shapes = [(shape_of(op.operands[0].type), shape_of(op.results[0].type)) for op in reversed(chain)]
+    steps: list[tuple[tuple[Dim, ...], tuple[Dim, ...]]] = []
+    known = (*(1,) * (len(shapes[0][1]) - len(shape_of(constant.type))), *shape_of(constant.type))
+    for op, (before, after) in zip(reversed(chain), shapes, strict=True):
+        full, known = _full(op, before, after, known)
+        if not is_static(full) or math.prod(full) > MOST_REPEATED:
+            return None
+        steps.append((full, known))
+    for op, (full, sizes) in zip(reversed(chain), steps, strict=True):
+        constant = rw.make(BroadcastToOp, constant, shape=full)
+        if isinstance(op, TransposeOp):
+            constant = rw.make(TransposeOp, constant, axes=_inverse(op.axes))
+        else:
+            constant = rw.make(ReshapeOp, constant, shape=sizes)
+    return constant
+
+
+def _inverse(axes: Sequence[int]) -> tuple[int, ...]:
+    """The axes of the transpose that undoes one."""
+    return tuple(sorted(range(len(axes)), key=axes.__getitem__))
+
+
+def _full(
+    op: Movement, before: Sequence[Dim], after: Sequence[Dim], known: Sequence[Dim]
+) -> tuple[tuple[Dim, ...], tuple[Dim, ...]]:
+    """The sizes to which a constant is repeated behind a movement, and those that it has in front of it."""
+    if isinstance(op, TransposeOp):
+        return tuple(known), tuple(known[k] for k in _inverse(op.axes))
+    full, moved = list[Dim](known), list[Dim]([1] * len(before))
+    for source, target in reshape_groups(before, after):
+        if any(known[axis] != 1 for axis in target):
+            for axis in target:
+                full[axis] = after[axis]
+            for axis in source:
+                moved[axis] = before[axis]
+    return tuple(full), tuple(moved)
 
 
 def _moved_back(sizes: Sequence[Dim], chain: Sequence[Movement]) -> tuple[Dim, ...] | None:

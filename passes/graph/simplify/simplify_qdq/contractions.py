@@ -21,6 +21,7 @@ from mlc.dialects.graph import (
     BiasAddOp,
     CastOp,
     Conv2dOp,
+    Conv2dTransposeOp,
     DenseOp,
     DequantizeOp,
     MultiplyOp,
@@ -48,7 +49,7 @@ from mlc.passes.rewriting import Replacement, Rewriter, attributes, defining_op
 from mlc.targets.cost.thresholds import LEAST_BYTE_DEPTH, LEAST_BYTE_TAPS
 
 PRODUCTS, CONTRACTIONS, BIASES = QdqRules(), QdqRules(), QdqRules()
-Contraction: TypeAlias = Conv2dOp | DenseOp
+Contraction: TypeAlias = Conv2dOp | Conv2dTransposeOp | DenseOp
 
 
 @PRODUCTS.on(BatchMatmulOp)
@@ -63,7 +64,7 @@ def product_by_weights(op: BatchMatmulOp, rw: Rewriter, numbers: Numbers) -> Rep
     return rw.make(DenseOp, x, w if op.transpose_b else rw.make(TransposeOp, w, axes=(1, 0)))
 
 
-@CONTRACTIONS.on(Conv2dOp, DenseOp)
+@CONTRACTIONS.on(Conv2dOp, Conv2dTransposeOp, DenseOp)
 def contraction(op: Contraction, rw: Rewriter, numbers: Numbers) -> Replacement:
     """
     `conv2d (dequantize %x, %sx, %zx), (dequantize %w, %sw, 0)`
@@ -98,9 +99,14 @@ def _factors(op: Contraction, rw: Rewriter, numbers: Numbers) -> tuple[Factor, F
         return None
     if defining_op(op.operands[0], TransposeOp) is not None:
         return None
-    if w.axis not in (None, 0) or not _zero_points_fit(op, numbers, x, w):
+    if w.axis not in (None, _output_axis(op)) or not _zero_points_fit(op, numbers, x, w):
         return None
     return x, w
+
+
+def _output_axis(op: Contraction) -> int:
+    """The axis of the weights along which the output channels lie."""
+    return 1 if isinstance(op, Conv2dTransposeOp) else 0
 
 
 def _fits(op: Contraction) -> bool:
@@ -110,6 +116,8 @@ def _fits(op: Contraction) -> bool:
         return False
     if isinstance(op, Conv2dOp) and op.is_depthwise:
         return _fits_depthwise(op)
+    if isinstance(op, Conv2dTransposeOp):
+        return op.groups == 1 and tuple(op.dilation) == (1, 1) and sizes[0] >= LEAST_BYTE_DEPTH
     if math.prod(sizes[1:]) < LEAST_BYTE_DEPTH:
         return False
     if isinstance(op, DenseOp):
@@ -126,11 +134,17 @@ def _fits_depthwise(op: Conv2dOp) -> bool:
 
 
 def _zero_points_fit(op: Contraction, numbers: Numbers, x: Factor, w: Factor) -> bool:
-    """Whether the rewrite can take the zero points: a convolution needs their values, a dense layer does not."""
+    """
+    Whether the rewrite can take the zero points: a convolution needs their values, a dense layer does not.
+
+    The picture of a transposed convolution has none: its pixels are multiplied by different taps.
+    """
     if isinstance(op, DenseOp):
         return True
     if (numbers.one(w.zero) if w.zero is not None else 0) != (HALF if is_unsigned(w.element) else 0):
         return False
+    if isinstance(op, Conv2dTransposeOp):
+        return (numbers.one(x.zero) if x.zero is not None else 0) == (0 if is_unsigned(x.element) else -HALF)
     return x.zero is None or not any(op.padding) or numbers.one(x.zero) is not None
 
 
@@ -138,7 +152,7 @@ def _less_zero_points(
     op: Contraction, rw: Rewriter, numbers: Numbers, total: SSAValue, x: Factor, w: Factor
 ) -> SSAValue:
     """The sum of products minus the terms of the zero points."""
-    is_conv = isinstance(op, Conv2dOp)
+    is_conv = not isinstance(op, DenseOp)
     zx = None if x.zero is None or numbers.one(x.zero) == 0 else wide(rw, _scalar(rw, x.zero))
     zw = None if w.zero is None or numbers.one(w.zero) == 0 else wide(rw, w.zero)
     if zx is not None:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mlc.dialects.graph import TransposeOp, static_shape
+from mlc.dialects.graph.types import dtype_name
 
 
 def t(shape):
@@ -70,6 +71,30 @@ def test_subpixels_are_shuffled_once_at_the_end(sizes):
     assert len(calls) <= 4  # the picture into blocks, two convolutions, the shuffle
     moved = [op for op in module.walk() if isinstance(op, TransposeOp)]
     assert [np.prod(static_shape(op.type)) for op in moved] == [sizes[2] * 20 * 24]
+
+
+def test_constants_of_channels_are_repeated_for_the_subpixels_and_bytes_are_shuffled():
+    module = optimize(
+        """func.func @main(%x: tensor<1x16x5x6xui8>) -> tensor<1x24x10x12xf32> {
+          %w = graph.param "w" : tensor<16x24x2x2xi8>
+          %c = graph.param "c" : tensor<1x24x1x1xf32>
+          %b = graph.param "b" : tensor<24x1x1xf32>
+          %0 = graph.conv2d_transpose %x, %w {strides = [2, 2], out_dtype = "int32"}
+            : (tensor<1x16x5x6xui8>, tensor<16x24x2x2xi8>) -> tensor<1x24x10x12xi32>
+          %1 = graph.cast %0 : (tensor<1x24x10x12xi32>) -> tensor<1x24x10x12xf32>
+          %2 = graph.multiply %1, %c : (tensor<1x24x10x12xf32>, tensor<1x24x1x1xf32>) -> tensor<1x24x10x12xf32>
+          %3 = graph.add %b, %2 : (tensor<24x1x1xf32>, tensor<1x24x10x12xf32>) -> tensor<1x24x10x12xf32>
+          %4 = graph.clip %3 {min = 0.0, max = 255.0} : tensor<1x24x10x12xf32>
+          %5 = graph.cast %4 : (tensor<1x24x10x12xf32>) -> tensor<1x24x10x12xui8>
+          %6 = graph.cast %5 : (tensor<1x24x10x12xui8>) -> tensor<1x24x10x12xf32>
+          return %6 : tensor<1x24x10x12xf32>
+        }""",
+        "graph-alter-op-layout{vector-bits=512}",
+        "graph-fold-constant",
+        "graph-canonicalize",
+    )
+    moved = [op for op in module.walk() if isinstance(op, TransposeOp) and np.prod(static_shape(op.type)) > 24 * 4]
+    assert [dtype_name(op.type.element_type) for op in moved] == ["uint8"]
 
 
 def test_a_wide_layer_after_the_shuffle_stays_behind_it():

@@ -1,5 +1,6 @@
 """Convolutions of bytes by groups: exact sums, whatever the window, the layout and the machine."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -98,3 +99,17 @@ def test_two_pixels_share_a_vector_that_the_channels_leave_half_empty() -> None:
     _, sources = compilation.plan()
     texts = [code.texts["loop"] for code in compilation.compile_kernels(sources).values()]
     assert any("vector<1x3x16x4xi8>, vector" in text and "floordiv 8" in text for text in texts)
+
+
+def test_woven_words_leave_registers_for_the_order_of_their_lanes() -> None:
+    small = Small(case="woven")
+    kernel = small.const(np.ones((16, 1, 3, 3)), np.int8)
+    x = small.x(1, 16, 4, 240, dtype=np.uint8)
+    small.out(small.op("ConvInteger", x, kernel, small.const(3, np.uint8), group=16, pads=[1, 1, 1, 1]))
+    options = Options("x86-64-v4", 3, 1, keep=frozenset({"loop"}))
+    compilation = Compilation(mlc.load(small.proto()), options, None, PhaseTimer())
+    _, sources = compilation.plan()
+    texts = [code.texts["loop"] for code in compilation.compile_kernels(sources).values()]
+    rows = {int(n) for text in texts for n in re.findall(r"iter_args.* -> vector<(\d+)x16xi32>", text)}
+    assert rows
+    assert max(rows) <= 32 - 4  # beside the sums: taps, the order of the lanes, two words
