@@ -127,7 +127,7 @@ class WinogradSchedule:
         s.set_scope(made, "local")
         a, b, *_ = self._product(self.v.extents[3], top, group)
         self._stream(top, a, b)
-        self._input_transform(self.v.extents[3], None)
+        self._input_tiles(self._input_loops(None), self.v.extents[3])
 
     def _three_passes(self) -> list[SSAValue]:
         """One parallel pass over the picture for each step; the parallel loops."""
@@ -140,7 +140,7 @@ class WinogradSchedule:
         self._output_transform(tw[0] if tw else top, [r, c, oi])
         a, b, *columns = self._product(self.v.extents[3], None)
         self._stream(*columns)
-        ic, *rest = self._input_transform(self.v.extents[3], None)
+        ic, *rest = self._input_tiles(self._input_loops(None), self.v.extents[3])
         return [top, s.fuse(a, b), s.fuse(ic, *rest)]
 
     def _blocked(self, block: Block) -> None:
@@ -159,10 +159,11 @@ class WinogradSchedule:
             made = s.block(st.name)
             s.compute_at(made, top)
             s.set_scope(made, "local")
+        loops = self._input_loops(top)
         # before the splits below: the legality check cannot prove that their last pieces stay in the block
         self._parallel(top)
         self._stream(*self._product(block.rows * block.columns, top))
-        self._input_transform(block.rows * block.columns, top)
+        self._input_tiles(loops, block.rows * block.columns)
 
     def _symbolic(self, rows: int) -> None:
         """All steps in one parallel loop over blocks of `rows` rows of tiles, for a picture of symbolic sizes."""
@@ -212,7 +213,6 @@ class WinogradSchedule:
         """The transform of one tile's columns, which stays in registers."""
         s, made = self.s, self.s.block(st.name)
         s.compute_at(made, at)
-        s.set_scope(made, "local")
         c, a, b, *tile, e = s.loops(made, st.num_spatial, under=at)
         s.reorder(c, *tile, a, b, e)
         s.vectorize(a, b, e)
@@ -237,12 +237,16 @@ class WinogradSchedule:
         for loop in loops if is_far(self.work.weight_bytes, self.target) else ():
             self.s.pragma(loop, "prefetch", 1)
 
-    def _input_transform(self, count: int, under: SSAValue | None) -> list[SSAValue]:
-        """v: the input transform, a block of channels and a row of tiles at a time; its outer loops."""
-        s = self.s
-        ic, a, b, t, ii = s.loops(s.block(self.v.name), 5, under=under)
-        th, t = self._split(t, count, self.columns)
-        s.reorder(ic, *th, t, a, b, ii)
+    def _input_loops(self, under: SSAValue | None) -> list[SSAValue]:
+        """The loops of v: channels, tiles, and the axes of one tile, whose columns are transformed in that of tiles."""
+        ic, a, b, t, ii = self.s.loops(self.s.block(self.v.name), 5, under=under)
+        self.s.reorder(ic, t, a, b, ii)
         self._columns(self.v_columns, t)
-        s.vectorize(a, b, ii)
+        return [ic, t, a, b, ii]
+
+    def _input_tiles(self, loops: list[SSAValue], count: int) -> list[SSAValue]:
+        """v: the input transform, a block of channels and a row of tiles at a time; its outer loops."""
+        ic, t, *tile = loops
+        th, _ = self._split(t, count, self.columns)
+        self.s.vectorize(*tile)
         return [ic, *th]
