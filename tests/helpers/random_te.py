@@ -82,6 +82,19 @@ def dilated(rng: Random) -> str:
     return cases.conv(2, rng.randint(1, 2), rng.randint(by + 1, 14), rng.randint(by + 1, 20), dilation=by, pad=by)
 
 
+def planes(rng: Random) -> te.FuncOp:
+    """A depthwise window over planes of pixels."""
+    c, h, w, step = rng.randint(1, 3), _size(rng, 20, 5), _size(rng, 40, 5), rng.randint(1, 2)
+    x, k = te.placeholder((c, h, w), name="x"), te.placeholder((c, 3, 3), name="k")
+    p, q = te.reduce_axis(3, "p"), te.reduce_axis(3, "q")
+    y = te.compute(
+        (c, (h - 3) // step + 1, (w - 3) // step + 1),
+        lambda n, i, j: te.sum(x[n, i * step + p, j * step + q] * k[n, p, q], axis=[p, q]),
+        "y",
+    )
+    return te.func("window", [x, k], [y])
+
+
 def reduction(rng: Random) -> str:
     """A reduction of some axes, or a window that slides."""
     shape = [_size(rng, 20) for _ in range(rng.randint(1, 4))]
@@ -129,6 +142,7 @@ OPERATORS: dict[str, Callable[[Random], str | te.FuncOp]] = {
     "matmul": product,
     "contraction": contraction,
     "dilated": dilated,
+    "planes": planes,
     "reduction": reduction,
     "rows": rows,
     "injective": injective,
