@@ -154,11 +154,19 @@ def register_strategy(
 
 
 def strategies() -> list[Strategy]:
-    """All strategies in the order in which they are tried: by priority, then by registration."""
+    """
+    All strategies in the order in which they are tried: by priority, and those of equal priority in the order of
+    BUILTIN_MODULES, whoever has imported which of these first, then by registration.
+    """
     for module in BUILTIN_MODULES:
         import_module(module)
     _load_installed(tuple(plugins()))
-    return sorted([*STRATEGIES.values(), *USER_STRATEGIES.values()], key=lambda one: -one.priority)
+    places = {module: place for place, module in enumerate(BUILTIN_MODULES)}
+
+    def order(one: Strategy) -> tuple[int, int]:
+        return -one.priority, places.get(one.write.__module__, len(places))
+
+    return sorted([*STRATEGIES.values(), *USER_STRATEGIES.values()], key=order)
 
 
 def find_strategy(name: str) -> Strategy:

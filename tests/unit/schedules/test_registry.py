@@ -69,6 +69,13 @@ def test_mlc_s_own_are_asked_in_this_order() -> None:
         find_strategy("matmull")
 
 
+def test_the_order_does_not_depend_on_who_imports_first() -> None:
+    code = "import mlc.schedules.strategies.matmul; from mlc.schedules.registry import strategies; "
+    code += "print(*(one.name for one in strategies()))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert found.index("recurrence") < found.index("matmul")
+
+
 @pytest.mark.parametrize(
     ("options", "target", "expected"),
     [
