@@ -13,7 +13,7 @@ from mlc.support.weights import WeightStore
 
 @dataclass(frozen=True)
 class ValidatedOn:
-    """On what a validating compilation has run functions."""
+    """The inputs and weights with which a validating compilation has run functions."""
 
     inputs: dict[str, Any]
     """Recorded inputs by function."""
@@ -28,8 +28,8 @@ def replayable(
     """
     Attach the IR and the pipeline that reproduce what a pass does wrong to its exception, as `reproducer`.
 
-    On what a validating compilation has run the functions is attached, too, as `compared`. Where `text` gives no IR for
-    the exception, nothing is attached.
+    The inputs and weights with which a validating compilation has run the functions are attached, too, as `compared`.
+    Where `text` gives no IR for the exception, nothing is attached.
     """
     try:
         yield

@@ -23,7 +23,7 @@ from mlc.passes.loop.promote_tiles import PURE
 
 
 def start_sums(func: loop.FuncOp) -> None:
-    """Start the sums of a kernel at what is added to them."""
+    """Make each integer that a kernel adds to a finished sum the initial value of that sum."""
     for add in [op for op in func.walk() if isinstance(op, arith.AddiOp)]:
         for total, addend in ((add.lhs, add.rhs), (add.rhs, add.lhs)):
             if _starts_at(add, total, addend):
@@ -117,7 +117,7 @@ def _behind(op: Operation) -> list[Operation]:
 @dataclass(frozen=True)
 class StartSumsPass(ModulePass):
     """
-    Integer sums start at what is added to them.
+    An integer that is added to a finished sum is the sum's initial value instead.
 
     `%s = loop.for ... iter_args(%a = 0) {..}  arith.addi %s, %b` -> `loop.for ... iter_args(%a = %b) {..}`
     """

@@ -65,7 +65,7 @@ def is_planar_window(stage: Stage, roles: Roles) -> bool:
 
 
 def is_plain_copy(pad: Stage) -> bool:
-    """Whether a stage only moves what it reads, so that reading its source once a tap computes nothing again."""
+    """Whether a stage copies elements without arithmetic, so that it can be inlined into each tap at no cost."""
     return len(pad.reads) == 1 and pad.op.yield_op.values[0] is pad.reads[0].op.result
 
 

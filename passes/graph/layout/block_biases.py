@@ -78,7 +78,7 @@ class Blocker:
             Folder(module).run()
 
     def block(self, fused: FusedOp, bias: BlockArgument) -> None:
-        """Give a region the constant in blocks, of which its index expressions read the elements."""
+        """Give a region the blocked constant, and a `graph.layout_transform` back to the plain layout."""
         given, body = fused.operands[bias.index], fused.body.block
         plain, blocked = self.layouts(bias)
         if given not in self.made:

@@ -52,7 +52,7 @@ def words(x: SSAValue, w: SSAValue, channels: Dim) -> int:
 
 
 def whole_words(inner: int, x: SSAValue, w: SSAValue, block: int) -> int:
-    """A picture's block of channels that is less than a whole one, padded to words of what is multiplied: `3 -> 4`."""
+    """A picture's block of channels; one smaller than `block` is padded to whole words of its bytes: `3 -> 4`."""
     count = words(x, w, 0)
     return padded(inner, count) if count > 1 and inner < block else inner
 

@@ -46,7 +46,7 @@ SUBPIXELS = (0, 3, 4, 1, 5, 2)
 MAX_POINTWISE = 32
 """Pointwise ops that may lie between a convolution and the movements of its result: those of a few quantised layers."""
 MOST_REPEATED = 4096
-"""Elements of a constant that is repeated for what is moved, at most: sub-pixels times channels."""
+"""The most elements of a constant of channels that is repeated for each sub-pixel of a moved picture."""
 
 
 def movements(value: SSAValue) -> tuple[SSAValue, list[Movement]]:
