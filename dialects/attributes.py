@@ -80,6 +80,9 @@ LOOP_CLIP = "clip"
 """On a loop.for of a reduction, an integer: iterations that add only zeros of a padded operand are left out."""
 LOOP_BAND = "band"
 """On a loop.for, an integer: iterations whose values no one needs, as masked reads say, are left out."""
+LOOP_TAIL = "tail"
+"""On a loop.for of a tile, a string, `TAIL_PREDICATE`: the last tile is computed whole, and its accesses predicated."""
+TAIL_PREDICATE = "predicate"
 LOOP_OFFSET = "mlc.offset"
 """On loop.alloc of static sizes, an integer: where its bytes begin in a thread's scratch, or in the workspace."""
 LOOP_SLOT = "mlc.slot"
@@ -138,7 +141,9 @@ UNPREFIXED: dict[str, frozenset[str]] = {
     "te.func": _KERNEL,
     "loop.func": _KERNEL,
     "te.compute": frozenset({STAGE_NO_INLINE}),
-    "loop.for": frozenset({LOOP_WORK, LOOP_LEAST_WORK, LOOP_COLD, LOOP_PREFETCH, LOOP_STREAM, LOOP_CLIP, LOOP_BAND}),
+    "loop.for": frozenset(
+        {LOOP_WORK, LOOP_LEAST_WORK, LOOP_COLD, LOOP_PREFETCH, LOOP_STREAM, LOOP_CLIP, LOOP_BAND, LOOP_TAIL}
+    ),
     "graph.call": frozenset({CALL_SYMBOLS, CALL_ORIGINS}),
     "runtime.call": frozenset({CALL_SYMBOLS, CALL_ORIGINS}),
     "sched.schedule": frozenset({SCHEDULE_STRATEGY}),

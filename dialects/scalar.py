@@ -32,6 +32,9 @@ CASTS: dict[type[Operation], StringAttr] = {
     )
 }
 
+TRAPPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.FloorDivSIOp)
+"""Integer divisions: one by 0 may trap, so none is computed where its result is not wanted."""
+
 
 INDEX = IndexType()
 

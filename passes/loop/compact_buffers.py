@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, ZERO, Index, const, term_dims, tile_ranges
+from mlc.passes.loop.index_space.accesses import retype
 from mlc.passes.loop.index_space.coverage import reads_own_writes
 from mlc.passes.loop.index_space.domain import is_symbol, is_within, loop_of, loops_around
 from mlc.passes.loop.index_space.expressions import set_exprs
@@ -245,7 +246,7 @@ def compact_buffer(alloc: loop.AllocOp, order: Order) -> None:
         origin.append(_shrink_axis(k, shape, found, space, home))
     if shape == list(t.get_shape()):
         return
-    _retype(alloc, MemRefType(t.element_type, shape))
+    retype(alloc, MemRefType(t.element_type, shape))
     for op, exprs in found:
         moved = [e - o for e, o in zip(exprs, origin, strict=True)]
         set_exprs(space, op, {"map": moved, "mask": space.exprs(op.mask_exprs, op.indices)})
@@ -278,18 +279,6 @@ def _shrink_axis(
         return ZERO
     shape[k] = high - low + 1
     return outer + low
-
-
-def _retype(alloc: loop.AllocOp, t: MemRefType) -> None:
-    sizes = [e for e, n in zip(alloc.shape, t.get_shape(), strict=True) if n < 0]
-    new = loop.AllocOp.make(t, alloc.scope.data, alloc.result.name_hint, sizes, alloc.args)
-    new.attributes.update(alloc.attributes)
-    block = alloc.parent
-    assert block is not None
-    block.insert_op_before(new, alloc)
-    alloc.result.replace_all_uses_with(new.result)
-    alloc.detach()
-    alloc.erase()
 
 
 def compact_buffers(func: loop.FuncOp) -> None:

@@ -25,6 +25,7 @@ from mlc.passes.loop.index_space.domain import blocks_of, body_ops, is_symbol, l
 from mlc.passes.loop.index_space.expressions import set_bindings, set_exprs
 from mlc.passes.loop.index_space.predicates import always_holds
 from mlc.passes.loop.index_space.space import IndexSpace
+from mlc.passes.loop.predicate_tails import predicate_tails
 
 Changed = list[Operation] | None
 
@@ -272,8 +273,9 @@ def cut_at_masks(func: loop.FuncOp) -> None:
 
 
 def partition(func: loop.FuncOp) -> None:
-    """Loops over padding, all predicates of a kernel, then blocks that are masked, and the masks of its copies."""
+    """Loops over padding, whole tiles, all other predicates, then blocks that are masked, and the masks of copies."""
     clip_loops(func)
+    predicate_tails(func)
     Partition(func).run()
     clip_bands(func)
     cut_at_masks(func)
@@ -288,7 +290,8 @@ class PartitionPass(ModulePass):
     -> `loop.for %o = 0 to 4 { ... block }` and `loop.for %o = 4 to 5 { loop.for %i = 0 to 9 { block } }`.
     A loop around one block is also split where the mask of a load turns: the edges of a padded row, the parts of a
     concatenation. A parallel loop stays whole: a loop in it has fewer iterations in the last of its own, or its body is
-    versioned by `loop.for %ragged = 0 to <0 or 1>`.
+    versioned by `loop.for %ragged = 0 to <0 or 1>`. Tiles in loops marked `tail` are computed whole, and the accesses
+    of their blocks predicated (`predicate_tails.py`).
 
     Where the extent is a symbol N, the partial tile is shifted inwards to end where the axis does, and an axis shorter
     than a tile is covered by smaller tiles in a loop marked `cold`; `loop.for %o = 0 to N ceildiv 4 { .. }` ->

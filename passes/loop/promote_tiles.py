@@ -20,10 +20,8 @@ from mlc.passes.loop.form_tiles import COMBINES
 from mlc.passes.loop.index_space.space import IndexSpace
 from mlc.targets.cost.thresholds import HOISTED_ELEMENTS
 
-# Integer division may trap: it is not speculated.
-TRAPPING = (arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, arith.FloorDivSIOp)
 PURE = (
-    *(op for op in (*arith.Arith.operations, *math.Math.operations) if op not in TRAPPING),
+    *(op for op in (*arith.Arith.operations, *math.Math.operations) if op not in scalar.TRAPPING),
     *(loop.FmaOp, loop.ContractOp, loop.BroadcastOp, loop.ConcatOp, loop.SliceOp, loop.ReduceOp, loop.CompareOp),
     *(loop.SelectOp, loop.CastOp, loop.IndexOp, loop.CallIntrinsicOp),
 )

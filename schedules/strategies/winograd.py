@@ -17,6 +17,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
+from mlc.dialects.attributes import LOOP_TAIL, TAIL_PREDICATE
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.knobs import AUTO
@@ -205,9 +206,19 @@ class WinogradSchedule:
         for st in self.epilogue:
             block = s.block(st.name)
             s.reverse_compute_at(block, at)
-            s.vectorize(*s.loops(block, st.num_spatial, under=at)[2:])
+            self._whole_tile(s.loops(block, st.num_spatial, under=at)[2:])
         self._columns(self.y_columns, at)
-        s.vectorize(*tile)
+        self._whole_tile(tile)
+
+    def _whole_tile(self, tile: list[SSAValue]) -> None:
+        """
+        Rows, columns and channels of a tile as one vector; the last tile of the picture is computed whole.
+
+        Versions of it would each hold the transform once more.
+        """
+        for loop in tile[:2] if not self.y.symbolic else ():
+            self.s.pragma(loop, LOOP_TAIL, TAIL_PREDICATE)
+        self.s.vectorize(*tile)
 
     def _columns(self, st: Stage, at: SSAValue) -> None:
         """The transform of one tile's columns, which stays in registers."""

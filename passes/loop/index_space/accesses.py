@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
@@ -85,3 +86,16 @@ def _binding_of_argument(space: IndexSpace, block: loop.BlockOp) -> dict[SSAValu
     """Each axis argument of a block -> its binding over the space."""
     bindings = exprs_of(space, block)["bindings"]
     return {a: b for args in _axis_arguments(block) for a, b in zip(args, bindings, strict=True)}
+
+
+def retype(alloc: loop.AllocOp, t: MemRefType) -> None:
+    """Give a buffer another shape; its symbolic sizes are kept."""
+    sizes = [e for e, n in zip(alloc.shape, t.get_shape(), strict=True) if n < 0]
+    new = loop.AllocOp.make(t, alloc.scope.data, alloc.result.name_hint, sizes, alloc.args)
+    new.attributes.update(alloc.attributes)
+    block = alloc.parent
+    assert block is not None
+    block.insert_op_before(new, alloc)
+    alloc.result.replace_all_uses_with(new.result)
+    alloc.detach()
+    alloc.erase()

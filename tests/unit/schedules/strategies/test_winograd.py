@@ -110,6 +110,45 @@ def compiled(n: int, c: int, k: int, h: int, w: int, pads: tuple[int, ...], **op
     return exe, x, np.maximum(direct(x.astype(np.float64), weight.astype(np.float64), pads), 0)
 
 
+RESIDUAL = """
+func.func @main(%x: tensor<{n}x64x{h}x{w}xf32> {{graph.name = "x"}},
+                %r: tensor<{n}x48x{h}x{w}xf32> {{graph.name = "r"}})
+    -> (tensor<{n}x48x{h}x{w}xf32> {{graph.name = "y"}}, tensor<{n}x48x{h}x{w}xf32> {{graph.name = "z"}}) {{
+  %w = graph.param "w" : tensor<48x64x3x3xf32>
+  %b = graph.param "b" : tensor<48x1x1xf32>
+  %0 = graph.conv2d %x, %w {{padding = [1, 1, 1, 1]}}
+      : (tensor<{n}x64x{h}x{w}xf32>, tensor<48x64x3x3xf32>) -> tensor<{n}x48x{h}x{w}xf32>
+  %1 = graph.add %0, %r : (tensor<{n}x48x{h}x{w}xf32>, tensor<{n}x48x{h}x{w}xf32>) -> tensor<{n}x48x{h}x{w}xf32>
+  %2 = graph.multiply %1, %b : (tensor<{n}x48x{h}x{w}xf32>, tensor<48x1x1xf32>) -> tensor<{n}x48x{h}x{w}xf32>
+  %3 = graph.relu %2 : tensor<{n}x48x{h}x{w}xf32>
+  return %3, %{second} : tensor<{n}x48x{h}x{w}xf32>, tensor<{n}x48x{h}x{w}xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+@pytest.mark.parametrize(
+    ("n", "h", "w", "threads", "second"), [(1, 13, 13, 1, 1), (2, 7, 10, 2, 2), (1, 9, 31, 1, 3), (1, 17, 6, 2, 3)]
+)
+def test_last_tiles_beside_other_operands(n: int, h: int, w: int, threads: int, second: int, target: str) -> None:
+    rng = np.random.default_rng(h * w)
+    text = RESIDUAL.format(n=n, h=h, w=w, second=second)
+    weights = WeightStore()
+    kernel, scale = rng.standard_normal((48, 64, 3, 3)), rng.standard_normal((48, 1, 1))
+    weights.add("w", kernel.astype(np.float32))
+    weights.add("b", scale.astype(np.float32))
+    model = Model(Parser(make_context(), text).parse_module(), weights)
+    x, r = rng.standard_normal((n, 64, h, w)), rng.standard_normal((n, 48, h, w))
+    exe = mlc.compile(model, cache=False, threads=threads, target=target)
+    inputs = {"x": x.astype(np.float32), "r": r.astype(np.float32)}
+    assert any("winograd" in row.kernel for row in exe.profile(inputs))
+    total = direct(x, kernel, (1, 1, 1, 1)) + r
+    expected = {1: total, 2: total * scale, 3: np.maximum(total * scale, 0)}
+    got = exe(inputs)
+    np.testing.assert_allclose(got["y"], expected[3], rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(got["z"], expected[second], rtol=1e-3, atol=1e-3)
+
+
 def is_fast(exe: Any, x: np.ndarray) -> bool:
     """Whether a kernel is Winograd's."""
     return any("winograd" in kernel.kernel for kernel in exe.profile({"x": x}))
