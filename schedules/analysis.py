@@ -107,6 +107,14 @@ def bits_of(element: Attribute) -> int:
     return element.bitwidth if isinstance(element, AnyFloat) else 64
 
 
+def _is_computed_from(value: SSAValue, argument: SSAValue | None) -> bool:
+    """Whether ops compute an index, and one of them uses an argument of the stage."""
+    op = value.owner
+    if not isinstance(op, Operation):
+        return False
+    return any(v is argument or _is_computed_from(v, argument) for v in op.operands)
+
+
 class Stage:
     """One te.compute: its extents, its reads, and whether it is a reduction or a contraction."""
 
@@ -184,11 +192,11 @@ class Stage:
         Whether a gather along the last axis may leave its tensor in lanes that a predicate switches off.
 
         It may where the axis is symbolic, or where only a mask keeps an index inside of the tensor: a gather computes
-        the address of every lane.
+        the address of every lane. An index that is the same for all lanes is part of one address for all.
         """
         last = self.num_spatial - 1
-        computed = [r for r in self.reads if any(isinstance(v.owner, Operation) for v in r.op.indices)]
-        ranges = dict(enumerate(self.ranges))
+        ranges, argument = dict(enumerate(self.ranges)), self.op.body.block.args[last] if last >= 0 else None
+        computed = [r for r in self.reads if any(_is_computed_from(v, argument) for v in r.op.indices)]
         return any(r.uses(last) and (last in self.symbolic or r.needs_mask(last, ranges)) for r in computed)
 
     @cached_property

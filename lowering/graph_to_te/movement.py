@@ -126,11 +126,16 @@ def _pad_constant(op: graph.PadOp, x: Tensor, before: Sequence[int], value: floa
 
 
 def _pad_axis(x: Tensor, axis: int, before: int, after: int, edge: bool) -> Tensor:
-    """Three masked reads: before, after, and inside of the axis."""
+    """
+    One axis padded by edge or reflect.
+
+    The last axis has three masked reads: before, after, and inside of it, since its elements are lanes of a vector. On
+    another one the place is computed, once for a vector: the masks of two axes would be nine reads.
+    """
     n = x.shape[axis]
     shape = (*x.shape[:axis], before + n + after, *x.shape[axis + 1 :])
 
-    def body(*i: te.IndexExpr) -> Scalar:
+    def reads(*i: te.IndexExpr) -> Scalar:
         j = i[axis] - before
 
         def read(at: te.IndexLike, mask: Sequence[te.IndexExpr], otherwise: Scalar | float) -> Scalar:
@@ -140,7 +145,16 @@ def _pad_axis(x: Tensor, axis: int, before: int, after: int, edge: bool) -> Tens
         high = read(n - 1 if edge else 2 * (n - 1) - j, [j - n], low) if after else low
         return read(j, [j, n - 1 - j], high)
 
-    return te.compute(shape, body, "pad_edge" if edge else "pad_reflect")
+    def computed(*i: te.IndexExpr) -> Scalar:
+        at, last = te.cast(i[axis] - before, "int64"), te.cast(te.size(n) - 1, "int64")
+        if edge:
+            at = te.minimum(te.maximum(at, 0), last)
+        else:
+            at = te.maximum(at, -at)
+            at = te.minimum(at, last + last - at)
+        return x.read([*i[:axis], at, *i[axis + 1 :]])
+
+    return te.compute(shape, reads if axis == x.ndim - 1 else computed, "pad_edge" if edge else "pad_reflect")
 
 
 @lowering(graph.TakeOp)
