@@ -1,6 +1,6 @@
 // RUN: mlc-opt %s -p 'convert-graph-to-te' | filecheck %s --check-prefix TE
 // RUN: mlc-opt %s -p 'convert-graph-to-te,te-add-schedule{threads=2},convert-te-to-loop' | filecheck %s --check-prefix LOOP
-// RUN: mlc-opt %s -p 'convert-graph-to-te,te-add-schedule,convert-te-to-loop,loop-apply-schedule,loop-tiles' | filecheck %s --check-prefix TILES
+// RUN: mlc-opt %s -p 'convert-graph-to-te,te-add-schedule{target=x86-64-v4},convert-te-to-loop,loop-apply-schedule,loop-tiles' | filecheck %s --check-prefix TILES
 
 // A symbol becomes an argument of the kernel; extents and bounds are over it, and `sizes` gives the shapes.
 // TE: te.func @exp(%x: tensor<?x70xf32>, %N: index) -> tensor<?x70xf32>

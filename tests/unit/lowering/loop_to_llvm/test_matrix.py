@@ -19,6 +19,7 @@ from mlc.targets.target import Target
 from mlc.validation import c_run
 
 AMX = ("tdpbf16ps", "tdpbusd")
+NATIVE = Target.parse("native")
 COUNTS = {"bf16": 2, "i8": 4}
 CASTS = {"s": "extsi", "u": "extui"}
 
@@ -107,7 +108,7 @@ def test_a_matrix_product_is_the_same_everywhere(element, signs, m, n, k, tile, 
 
     check(interp.run(reread(func), arrays)[0], "tiles")
     check(c_run.run(func, arrays)[0], "C99")
-    check(native_kernel(func, 512, Target.parse("native").instructions)(arrays)[0], "vectors of this machine")
+    check(native_kernel(func, NATIVE.vector_bits, NATIVE.instructions)(arrays)[0], "vectors of this machine")
     assert matrix_unit.products() == 0
     with collected_warnings() as warnings:
         kernel = native_kernel(func, 512, AMX)

@@ -46,7 +46,7 @@ def test_weights_beyond_l2_stay_there_for_all_rows():
 
 def kernels(small: Small, directory: Path, level: str) -> str:
     """The kernels of a model on a level."""
-    compilation = Compilation(load_model(small.proto(), {}), Options(keep=frozenset([level])))
+    compilation = Compilation(load_model(small.proto(), {}), Options(target="x86-64-v4", keep=frozenset([level])))
     compilation.write(directory)
     return compilation.texts[level]
 

@@ -14,6 +14,7 @@ from mlc.passes.graph.layout.alter_op_layout.records import LAYOUTS
 from mlc.runtime.executable import Executable
 from mlc.support.errors import collected_warnings
 from mlc.support.records import KnobValues
+from mlc.targets.target import native_target
 from mlc.tuning.records.context import Snapshot, SnapshotEntry
 
 NOTHING = Snapshot("nothing", {})
@@ -85,4 +86,5 @@ def test_a_record_of_other_sites_is_ignored_with_a_note(tmp_path: Path) -> None:
     with collected_warnings() as warned:
         exe = with_layouts(path, {"strategy": LAYOUTS, "in_blocks": (0, 0), "out_blocks": (8, 8)})
     assert ["it has other sites; tune again" in text for text in warned] == [True]
-    assert weights_of(exe) == [[3, 64, 32]]
+    panel = 2 * native_target().lanes("f32")
+    assert weights_of(exe) == [[96 // panel, 64, panel]]
