@@ -22,6 +22,7 @@ from layers import drawn
 from operators import page as operators_page
 
 from mlc.dialects import DIALECTS, attributes
+from mlc.targets.target import native_target
 
 PAGES = ROOT / "docs" / "dialects"
 OPERATORS = ROOT / "docs" / "operators.md"
@@ -204,8 +205,17 @@ def _example(name: str) -> Any:
     return module
 
 
+WIDE_PAGES = ("schedules", "2-gemm", "3-conv2d", "8-schedule")
+"""Pages whose schedules keep more vectors in registers than a CPU without AVX-512 has: it warns."""
+
+
 def lacking(page: Path) -> str:
     """What the code on a page needs and this machine does not have; empty where nothing is missing."""
+    native = native_target()
+    if page.stem in WIDE_PAGES and native.vector_bits < 512:
+        return "its tiles are for vectors of 512 bits, which this CPU lacks"
+    if page.stem == "7-intrinsic" and "dpbusd" not in native.instructions:
+        return "this CPU lacks avx512vnni"
     if page.stem != "6-blas":
         return ""
     openblas = _example("tutorials/openblas.py")

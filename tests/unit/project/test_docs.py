@@ -93,6 +93,8 @@ def test_the_code_of_the_course_runs(tmp_path, monkeypatch):
     folder.mkdir()
     assert len(generate.COURSE) == 8
     for page in generate.COURSE:
+        if generate.lacking(page):
+            continue
         text, differences = blocks.run_page(page.read_text(), folder)
         assert not differences, f"{page.name}: {REMEDY}\n" + "\n".join(map(str, differences))
         assert text == page.read_text()
