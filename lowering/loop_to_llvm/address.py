@@ -220,7 +220,7 @@ class Addresses:
         for depth in sorted(by_depth):
             level = self.levels[depth]
             part = Index(0, tuple(by_depth[depth]))
-            key = (p, part)
+            key = (p, part, at)  # buffers that share memory may differ in their elements
             if (known := level.memo.get(key)) is None:
                 v = self.value(part)
                 with self._at(level):

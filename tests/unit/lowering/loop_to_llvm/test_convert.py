@@ -461,6 +461,33 @@ def test_symbols_of_sizes_are_arguments():
     close(y, expected, 0)
 
 
+def test_buffers_of_two_element_types_share_a_slot():
+    """The last eight elements of both begin at places of their own, though the memory is the same."""
+    body = """
+    %A = loop.alloc "local" (%n) {mlc.slot = 0 : i64} : memref<?xi64>
+    %B = loop.alloc "local" (%n) {mlc.shares = 0 : i64} : memref<?xf32>
+    loop.for %i = 0 to 8 {
+      %v = loop.cast index_cast %i : index to i64
+      loop.store %v, %A[%i + %n - 8] : i64
+    }
+    loop.for %i = 0 to 8 {
+      %v = loop.load %A[%i + %n - 8] : i64
+      %w = loop.cast sitofp %v : i64 to f32
+      loop.store %w, %Y[%i] : f32
+    }
+    loop.for %i = 0 to %n { %x = loop.load %X[%i] : f32  loop.store %x, %B[%i] : f32 }
+    loop.for %i = 0 to 8 {
+      %x = loop.load %B[%i + %n - 8] : f32
+      %y = loop.load %Y[%i] : f32
+      %z = arith.addf %x, %y : f32
+      loop.store %z, %Y[%i] : f32
+    }"""
+    x = rand(21)
+    static = parse(func("%X: memref<21xf32>, %Y: memref<8xf32>, %n: index", body))
+    (y,) = native_kernel(static)([x, 21])
+    close(y, x[-8:] + np.arange(8, dtype=np.float32), 0)
+
+
 @settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 @given(kernels())
 def test_random_kernels(kernel):
