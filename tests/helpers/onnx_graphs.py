@@ -8,6 +8,7 @@ import onnxruntime
 from onnx import helper, numpy_helper
 
 import mlc
+from mlc.targets.target import native_target
 
 
 def graph_of(nodes: list[Any], inputs: dict[str, Any], constants: dict[str, Any] | None = None, outputs=("y",)):
@@ -74,6 +75,10 @@ def side_by_side(models: dict[str, onnx.ModelProto]) -> onnx.ModelProto:
         for field in ("input", "output", "initializer", "node"):
             getattr(whole.graph, field).extend(getattr(graph, field))
     return whole
+
+
+LARGEST_BYTE = 127 if any(i.startswith("dpbusd") for i in native_target().instructions) else 63
+"""The largest weight in bytes whose products onnxruntime sums exactly; without VNNI it adds pairs in 16 bits."""
 
 
 def exact_session(proto: onnx.ModelProto) -> onnxruntime.InferenceSession:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx_graphs import LARGEST_BYTE
 from small_graphs import Small
 from test_quantized import plain_results
 
@@ -27,6 +28,10 @@ class Drawn:
         limits = np.iinfo(dtype)
         return self.rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
 
+    def weights(self, *shape: int) -> Any:
+        """Weights of bytes, all alike, that onnxruntime sums exactly on this CPU."""
+        return self.rng.integers(-LARGEST_BYTE - 1, LARGEST_BYTE + 1, shape).astype(np.int8)
+
     def data(self, *shape: int) -> str:
         """An input."""
         name = self.small.x(*shape, dtype=np.uint8)
@@ -42,7 +47,7 @@ class Drawn:
         pads = [self.size(0, r // 2) for r in (*reach, *reach)]
         attrs = {"strides": [self.size(1, 2), self.size(1, 2)], "dilations": dilations, "pads": pads, "group": groups}
         x = self.data(self.size(1, 2), groups * inputs, reach[0] + self.size(0, 9), reach[1] + self.size(0, 17))
-        w = small.const(self.bytes(np.int8, groups * outputs, inputs, *kernel), np.int8)
+        w = small.const(self.weights(groups * outputs, inputs, *kernel), np.int8)
         zero = small.const(self.size(0, 255), np.uint8)
         if integers:
             small.out(
@@ -60,7 +65,7 @@ class Drawn:
     def product(self, integers: bool) -> None:
         """MatMulInteger, or QLinearMatMul with zero points a column."""
         small, depth, columns = self.small, self.size(1, 130), self.size(1, 70)
-        x, w = self.data(self.size(1, 3), self.size(1, 30), depth), self.bytes(np.int8, depth, columns)
+        x, w = self.data(self.size(1, 3), self.size(1, 30), depth), self.weights(depth, columns)
         weights, zero = small.const(w, np.int8), small.const(self.size(0, 255), np.uint8)
         zeros = small.const(self.bytes(np.int8, columns), np.int8)
         if integers:

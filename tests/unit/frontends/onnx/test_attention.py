@@ -7,7 +7,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import helper
-from onnx_graphs import check_beside_onnxruntime, model_of, theirs
+from onnx_graphs import LARGEST_BYTE, check_beside_onnxruntime, model_of, theirs
 
 from mlc.frontends.onnx import import_model
 from mlc.interp.graph import run_function
@@ -230,7 +230,12 @@ CASES: dict[str, tuple[onnx.ModelProto, Arrays]] = {
         "QLinearConv",
         PICTURE,
         {
-            **{"as": f32(0.03), "az": np.uint8(120), "w": bytes_(4, 3, 3, 3, dtype=np.int8), "ws": f32(0.02)},
+            **{
+                "as": f32(0.03),
+                "az": np.uint8(120),
+                "w": RNG.integers(-LARGEST_BYTE, LARGEST_BYTE, (4, 3, 3, 3)).astype(np.int8),
+                "ws": f32(0.02),
+            },
             **{"wz": np.int8(0), "ys": f32(0.5), "yz": np.uint8(100), "c": whole(1, -50, 900, 0)},
         },
         channels_last=1,
