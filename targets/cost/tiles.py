@@ -88,7 +88,7 @@ def register_tile(
             for width, n_v in pieces(most, v):
                 for height, n_r in pieces(rows, r):
                     step = step_cycles(height, width, target.core, scalar_loads) + width * (far + widening)
-                    cost += n_v * n_r * max(step, _far_cycles(width, strip_bytes, target))
+                    cost += n_v * n_r * max(step, _far_cycles(height, width, strip_bytes, target))
             candidate = (cost, -r * v, RegisterTile(r, v))
             if best is None or candidate[:2] < best[:2]:
                 best = candidate
@@ -96,9 +96,13 @@ def register_tile(
     return best[2]
 
 
-def _far_cycles(vectors: int, strip_bytes: int, target: Target) -> float:
-    """The cycles in which L2 gives the vectors of a step, if their columns exceed L1."""
-    if vectors * strip_bytes <= target.l1_bytes:
+def _far_cycles(rows: int, vectors: int, strip_bytes: int, target: Target) -> float:
+    """
+    The cycles in which L2 gives the vectors of a step, if their columns exceed L1.
+
+    The rows of the first operand pass through L1 beside them: those of a tile, and those of the next one.
+    """
+    if (vectors + 2 * rows / target.lanes("f32")) * strip_bytes <= target.l1_bytes:
         return 0.0
     return vectors * target.vector_bits / 8 / (L2_RATE_OF_TILES * target.core.l2_bytes_per_cycle)
 
