@@ -8,6 +8,7 @@ from mlc.interp import loop as interp
 from mlc.targets.target import Target
 
 BYTES = {"fptoui": np.uint8, "fptosi": np.int8}
+NATIVE = Target.parse("native")
 
 
 def kernel(rows: int, lanes: int, kind: str, zero: int, low: int, high: int, stride: int) -> str:
@@ -64,7 +65,7 @@ def test_bytes_are_rounded_and_saturated(rows: int, lanes: int, kind: str, zero:
             rewrite(func)
         assert (interp.run(func, arrays)[0].view(BYTES[kind])[:, :lanes] == wanted).all()
         for bits, names in (
-            (512, Target.parse("native").instructions),
+            (NATIVE.vector_bits, NATIVE.instructions),
             (256, ("pmaddwd",)),
             (128, ("pmaddwd",)),
             (512, ()),
