@@ -109,10 +109,16 @@ def bits_of(element: Attribute) -> int:
 
 def _is_computed_from(value: SSAValue, argument: SSAValue | None) -> bool:
     """Whether ops compute an index, and one of them uses an argument of the stage."""
-    op = value.owner
-    if not isinstance(op, Operation):
-        return False
-    return any(v is argument or _is_computed_from(v, argument) for v in op.operands)
+    pending, seen = [value], set[SSAValue]()
+    while pending:
+        v = pending.pop()
+        if v in seen or not isinstance(v.owner, Operation):
+            continue
+        seen.add(v)
+        if argument in v.owner.operands:
+            return True
+        pending += v.owner.operands
+    return False
 
 
 class Stage:

@@ -146,12 +146,12 @@ def _pad_axis(x: Tensor, axis: int, before: int, after: int, edge: bool) -> Tens
         return read(j, [j, n - 1 - j], high)
 
     def computed(*i: te.IndexExpr) -> Scalar:
-        at, last = te.cast(i[axis] - before, "int64"), te.cast(te.size(n) - 1, "int64")
+        at = te.cast(i[axis] - before, "int64")
         if edge:
-            at = te.minimum(te.maximum(at, 0), last)
+            at = te.minimum(te.maximum(at, 0), n - 1)
         else:
             at = te.maximum(at, -at)
-            at = te.minimum(at, last + last - at)
+            at = te.minimum(at, 2 * (n - 1) - at)
         return x.read([*i[:axis], at, *i[axis + 1 :]])
 
     return te.compute(shape, reads if axis == x.ndim - 1 else computed, "pad_edge" if edge else "pad_reflect")

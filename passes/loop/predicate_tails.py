@@ -6,7 +6,7 @@ are copied once for each axis and once more for each pair. Where a schedule mark
 tile is computed whole, and only what would leave a buffer is predicated (Halide: TailStrategy::PredicateStores,
 PredicateLoads):
 
-    for %i = 0 to 4 {tail = "predicate"} { block (%v : 13 = %o * 4 + %i) where (12 - %o * 4 - %i) { .. out[%v] = .. } }
+    for %i = 0 to 4 {tail = 1} { block (%v : 13 = %o * 4 + %i) where (12 - %o * 4 - %i) { .. out[%v] = .. } }
     -> for %i = 0 to 4 { block (%v : 16 = %o * 4 + %i) { .. out[%v] = .. mask (12 - %v) } }
 
 A buffer of the kernel's own grows instead, so that it has room for the whole tile.
@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, MemRefType
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from mlc.dialects import loop
 from mlc.dialects.attributes import LOOP_TAIL
@@ -101,28 +102,11 @@ def _predicate(block: loop.BlockOp, op: loop.LoadOp | loop.StoreOp, cut: dict[in
     inside = [over.dim(arguments[k]) * -1 + (n - 1) for k, n in cut.items() if k in used]
     mask = [*over.exprs(op.mask_exprs, op.indices), *inside]
     if isinstance(op, loop.StoreOp):
-        _replace(op, loop.StoreOp.make(op.value, buffer, exprs, over.values, (), mask))
+        new: list[Operation] = [loop.StoreOp.make(op.value, buffer, exprs, over.values, (), mask)]
     else:
-        _replace(op, loop.LoadOp.make(buffer, exprs, over.values, (), mask, op.otherwise or _zero(op)))
-
-
-def _zero(op: loop.LoadOp) -> SSAValue:
-    """A zero in front of a load, of its type."""
-    t = op.result.type
-    assert isinstance(t, AnyFloat)
-    zero = arith.ConstantOp(FloatAttr(0.0, t))
-    assert op.parent is not None
-    op.parent.insert_op_before(zero, op)
-    return zero.result
-
-
-def _replace(op: Operation, by: Operation) -> None:
-    """Replace an op by another one at its place."""
-    by.location = op.location
-    assert op.parent is not None
-    op.parent.insert_op_before(by, op)
-    for old, new in zip(op.results, by.results, strict=True):
-        new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
-    op.detach()
-    op.erase()
+        assert isinstance(t.element_type, AnyFloat)
+        zero = arith.ConstantOp(FloatAttr(0.0, t.element_type))
+        load = loop.LoadOp.make(buffer, exprs, over.values, (), mask, op.otherwise or zero.result)
+        new = [zero, load] if op.otherwise is None else [load]
+    new[-1].location = op.location
+    Rewriter.replace_op(op, new)

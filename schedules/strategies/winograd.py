@@ -17,7 +17,6 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
-from mlc.dialects.attributes import LOOP_TAIL, TAIL_PREDICATE
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.knobs import AUTO
@@ -217,7 +216,7 @@ class WinogradSchedule:
         Versions of it would each hold the transform once more.
         """
         for loop in tile[:2] if not self.y.symbolic else ():
-            self.s.pragma(loop, LOOP_TAIL, TAIL_PREDICATE)
+            self.s.pragma(loop, "tail", 1)
         self.s.vectorize(*tile)
 
     def _columns(self, st: Stage, at: SSAValue) -> None:

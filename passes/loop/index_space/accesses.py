@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, IndexMapAttr, dim
@@ -93,9 +94,4 @@ def retype(alloc: loop.AllocOp, t: MemRefType) -> None:
     sizes = [e for e, n in zip(alloc.shape, t.get_shape(), strict=True) if n < 0]
     new = loop.AllocOp.make(t, alloc.scope.data, alloc.result.name_hint, sizes, alloc.args)
     new.attributes.update(alloc.attributes)
-    block = alloc.parent
-    assert block is not None
-    block.insert_op_before(new, alloc)
-    alloc.result.replace_all_uses_with(new.result)
-    alloc.detach()
-    alloc.erase()
+    Rewriter.replace_op(alloc, new)

@@ -27,8 +27,8 @@ loop.func @whole_tiles(%x: memref<4x3xf32>, %r: memref<13x1xf32>, %y: memref<13x
             %a = loop.load %x[%vi floordiv 4, %vj floordiv 4] : f32
             loop.store %a, %t[%vi, %vj] : f32
           }
-        } attributes {tail = "predicate"}
-      } attributes {tail = "predicate"}
+        } attributes {tail = 1 : i64}
+      } attributes {tail = 1 : i64}
       loop.for %k = 0 to 4 vectorized {
         loop.for %l = 0 to 4 vectorized {
           loop.block "y" (%vk : 13 = %p * 4 + %k, %vl : 10 = %q * 4 + %l) where (12 - %p * 4 - %k, 9 - %q * 4 - %l) {
@@ -37,8 +37,8 @@ loop.func @whole_tiles(%x: memref<4x3xf32>, %r: memref<13x1xf32>, %y: memref<13x
             %d = arith.addf %b, %c : f32
             loop.store %d, %y[%vk, %vl] : f32
           }
-        } attributes {tail = "predicate"}
-      } attributes {tail = "predicate"}
+        } attributes {tail = 1 : i64}
+      } attributes {tail = 1 : i64}
     }
   }
 }
@@ -57,7 +57,7 @@ loop.func @division(%x: memref<13xi32>, %y: memref<13xi32>) attributes {outputs 
         %b = arith.divsi %one, %a : i32
         loop.store %b, %y[%v] : i32
       }
-    } attributes {tail = "predicate"}
+    } attributes {tail = 1 : i64}
   }
 }
 
@@ -75,6 +75,6 @@ loop.func @sum(%x: memref<13xf32>, %y: memref<f32>) attributes {outputs = 1 : i6
         %b = arith.addf %s, %a : f32
         loop.store %b, %y[] : f32
       }
-    } attributes {tail = "predicate"}
+    } attributes {tail = 1 : i64}
   }
 }

@@ -13,7 +13,7 @@ SIZES = [(7, 40), (30, 9), (5, 133)]
 
 
 def model(mode: str, sizes: list[tuple[int, int]]) -> Small:
-    """Pictures with a chain of pointwise ops in front, padded on three axes, of which two are a picture's."""
+    """Relu, Pad and Sigmoid of pictures; channels, rows and columns are padded."""
     small = Small()
     for k, (h, w) in enumerate(sizes):
         x = small.op("Relu", small.x(2, 3, h, w))
