@@ -252,28 +252,35 @@ def _nearest(b: FunctionText, t: str, scale: float, magic: float) -> tuple[str, 
 
 MAGIC_F32 = 12582912.0  # 1.5 * 2^23
 MAGIC_F64 = 6755399441055744.0  # 1.5 * 2^52
-MAGIC_F32_BITS = 0x4B400000
+EXPONENT_BIAS = 127
 EXP = (1.381454058e-3, 8.368745446e-3, 4.166838899e-2, 1.666652113e-1, 4.999999404e-1)
 """q such that 1 + r + r^2 q(r) is exp(r) with the least relative error, 3.1e-9, on |r| <= ln 2 / 2."""
 
 
-def _exp(b: FunctionText, x: str) -> str:
-    x = b.clamp(x, -105.0, 89.0)
-    n, biased = _nearest(b, x, 1.44269504088896341, MAGIC_F32)
+def _exp(b: FunctionText, x: str, negative: bool = False) -> str:
+    """
+    exp(x); of no positive x with `negative`.
+
+    2^n is a power whose exponent is that of a normal number, times 2^-64 for x below 0 and 2^64 above.
+    """
+    x = b.select(b.compare("olt", x, -105.0), -105.0, x) if negative else b.clamp(x, -105.0, 89.0)
+    bias = EXPONENT_BIAS + 64 if negative else 2 * EXPONENT_BIAS
+    n, biased = _nearest(b, x, 1.44269504088896341, MAGIC_F32 + bias)
     # ln 2 in two parts; the first has so few bits that its product with n is exact.
     r = b.fma(n, 2.12194440e-4, b.fma(n, -0.693359375, x))
-    if b.target is not None and b.target.fma:
-        y = b.poly(r, (*EXP, 1.0, 1.0))
-    else:  # where products are rounded, few of them may be near 1
-        y = b.op("fadd", b.fma(b.poly(r, EXP), b.op("fmul", r, r), r), 1.0)
+    fma = b.target is not None and b.target.fma
     if b.has_scalef:
-        return b.scalef(y, n)
-    integer = b.op("sub", b.convert("bitcast", biased, "i32"), MAGIC_F32_BITS)
-    half = b.op("ashr", integer, 1)
-    for part in (half, b.op("sub", integer, half)):
-        power = b.convert("bitcast", b.op("shl", b.op("add", part, 127), 23), "f32")
-        y = b.op("fmul", y, power)
-    return y
+        return b.scalef(b.poly(r, (*EXP, 1.0, 1.0)), n)
+    bits, last = b.op("shl", b.convert("bitcast", biased, "i32"), 23), 2.0**-64
+    if not negative:
+        last = b.select(b.compare("slt", b.convert("bitcast", x, "i32"), 0), 2.0**-64, 2.0**64)
+        bits = b.op("sub", bits, b.convert("bitcast", last, "i32"))
+    power = b.convert("bitcast", bits, "f32")
+    if fma:
+        y = b.fma(b.poly(r, (*EXP, 1.0)), b.op("fmul", r, power), power)
+    else:  # where products are rounded, few of them may be near 1
+        y = b.op("fmul", b.op("fadd", b.fma(b.poly(r, EXP), b.op("fmul", r, r), r), 1.0), power)
+    return b.op("fmul", y, last)
 
 
 def _log(b: FunctionText, x: str) -> str:
@@ -307,7 +314,7 @@ def _log(b: FunctionText, x: str) -> str:
 
 def _expm1(b: FunctionText, x: str, scale: float) -> str:
     """exp(scale * x) - 1 with all digits near 0, for |scale * x| < 87."""
-    n, biased = _nearest(b, x, scale * 1.44269504088896341, MAGIC_F32)
+    n, biased = _nearest(b, x, scale * 1.44269504088896341, MAGIC_F32 + EXPONENT_BIAS)
     if b.target is not None and b.target.fma:
         r = b.fma(n, -0.69314718 / scale, x)
     else:  # in two parts, so that the first product is exact
@@ -315,7 +322,7 @@ def _expm1(b: FunctionText, x: str, scale: float) -> str:
     # exp(scale * r) - 1 by the coefficients of exp, times the powers of the scale.
     q = b.poly(r, [q * scale**k for q, k in zip(EXP, range(6, 1, -1), strict=True)])
     p = b.fma(b.op("fmul", r, r), q, b.op("fmul", r, scale))
-    power = b.convert("bitcast", b.op("add", b.op("shl", b.convert("bitcast", biased, "i32"), 23), 127 << 23), "f32")
+    power = b.convert("bitcast", b.op("shl", b.convert("bitcast", biased, "i32"), 23), "f32")
     return b.fma(power, p, b.op("fsub", power, 1.0))
 
 
@@ -327,7 +334,7 @@ def _tanh(b: FunctionText, x: str) -> str:
 
 
 def _sigmoid(b: FunctionText, x: str) -> str:
-    e = b.call("exp", b.op("fneg", b.intrinsic("llvm.fabs", x)))
+    e = _exp(b, b.op("fneg", b.intrinsic("llvm.fabs", x)), negative=True)
     top = b.select(b.compare("olt", x, 0.0), e, 1.0)
     return b.op("fdiv", top, b.op("fadd", e, 1.0))
 
