@@ -59,7 +59,7 @@ from mlc.lowering.loop_to_llvm.saturate import store_saturated
 from mlc.lowering.loop_to_llvm.scalars import machine_type
 from mlc.lowering.loop_to_llvm.tables import lower_table
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
-from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis
+from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis, interleaved_axis, store_interleaved
 from mlc.lowering.loop_to_llvm.values import VALUES
 from mlc.passes.loop.index_space.domain import range_between, range_of
 from mlc.support.abi import RT_SCRATCH, RT_SCRATCH_STRIDE
@@ -325,6 +325,10 @@ class FunctionLowering:
         access = self.access(op.buffer, op.map.data, op)
         if not isinstance(op.value.type, VectorType):
             self.accesses.store(access, (), SCALAR, self.scalar(op.value))
+            return
+        shape = op.value.type.get_shape()
+        if (axis := interleaved_axis(access, shape)) is not None:
+            store_interleaved(self.accesses, access, axis, shape, self.natives(op.value), self.kernel.lanes)
             return
         for (outer, chunk), v in zip(self.positions(op.value.type), self.natives(op.value), strict=True):
             self.accesses.store(access, outer, chunk, v)

@@ -1,12 +1,18 @@
-"""Loads of tiles that are contiguous along another axis than the lanes: vector loads, transposed in registers."""
+"""
+Tiles that are contiguous in memory along another axis than the lanes, transposed in registers.
+
+Loads are vectors along that axis. Stores are vectors of rows that are interleaved, such as the channels of pixels.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from mlc.dialects.index import Index, Product, const, dim, term_dims
+from mlc.dialects.llvm_ext.rules import lanes_of
 from mlc.lowering.loop_to_llvm.accesses import Accesses, LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, native_type, positions
@@ -53,6 +59,50 @@ def transpose(b: Builder, rows: Sequence[SSAValue]) -> list[SSAValue]:
                 values[i], values[i | half] = b.shuffle(one, two, low), b.shuffle(one, two, high)
         half //= 2
     return values
+
+
+def interleaved_axis(a: LoweredAccess, shape: Sequence[int]) -> int | None:
+    """The axis whose rows a store interleaves: an element of each row, side by side, for each lane; None if none."""
+    if a.shift is not None or a.mask or a.element == i1 or a.rank < 2 or len(shape) != a.rank or shape[-1] == 1:
+        return None
+    for k in range(a.rank - 1):
+        rows = shape[k]
+        steps = rows > 1 and _moves_by(a.offset, -1 - k, lambda step: step == 1)
+        if steps and _moves_by(a.offset, -a.rank, lambda step, n=rows: step == n):
+            return k
+    return None
+
+
+def store_interleaved(
+    accesses: Accesses, access: LoweredAccess, axis: int, shape: Sequence[int], natives: Sequence[SSAValue], lanes: int
+) -> None:
+    """Store the rows along `axis` of a tile as vectors that hold an element of each row in turn."""
+    groups: dict[tuple[tuple[int, ...], Chunk], list[SSAValue]] = {}
+    for (outer, chunk), v in zip(positions(tuple(shape), lanes), natives, strict=True):
+        groups.setdefault(((*outer[:axis], 0, *outer[axis + 1 :]), chunk), []).append(v)
+    for (outer, chunk), rows in groups.items():
+        first = {-1 - k: const(i) for k, i in enumerate(outer)} | {-access.rank: const(chunk.start)}
+        offset = access.offset.substitute(first, accesses.addresses.spans())
+        start, end = 0, chunk.valid * len(rows)
+        while start < end:
+            size = min(chunk.width, 1 << (end - start).bit_length() - 1)
+            accesses.store_vector(access, offset + start, _interleaved(accesses.b, rows, start, size))
+            start += size
+
+
+def _interleaved(b: Builder, rows: Sequence[SSAValue], start: int, size: int) -> SSAValue:
+    """Elements `start` to `start + size` of interleaved rows: a vector, or a scalar if it is one element."""
+    at = [divmod(start + k, len(rows)) for k in range(size)]
+    (lane, row), width = at[0], lanes_of(rows[0].type)
+    if size == 1:
+        return b.extract(rows[row], lane)
+    places = list(range(width))
+    places[:size] = [lane if r == row else k for k, (lane, r) in enumerate(at)]
+    total = rows[row]
+    for other in [r for r in range(len(rows)) if r != row and any(r == one for _, one in at)]:
+        places[:size] = [width + lane if r == other else places[k] for k, (lane, r) in enumerate(at)]
+        total, places = b.shuffle(total, rows[other], places), list(range(width))
+    return total if size == width else b.shuffle(total, total, range(size))
 
 
 class TransposedLoad:

@@ -51,6 +51,9 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     if turned is not None:
         _schedule_turned(s, st, loops, turned, target, threads)
         return
+    if not scalar and interleaves(st, target):
+        _schedule_interleaved(s, st, loops, target, threads)
+        return
     if not (scalar or st.symbolic):
         _fuse_runs(s, st, loops, extents)
     outer, inner = (loops, None) if scalar else split_lanes(s, loops, extents, target)
@@ -127,6 +130,38 @@ def _schedule_turned(
     s.reorder(*(loop for loop, _ in outer), *inner)
     spread(s, [loop for loop, _ in outer], [extent for _, extent in outer], st, target, threads)
     s.vectorize(*inner)
+
+
+def interleaves(st: Stage, target: Target) -> bool:
+    """Whether the last axis is of a few channels, which are read apart: each along the axis before."""
+    last = len(st.extents) - 1
+    if last < 1 or not 1 < st.extents[last] < LEAST_LANES or st.extents[last - 1] < target.lanes("f32"):
+        return False
+    if {last, last - 1} & st.symbolic:
+        return False
+    if any(m.uses(last) or m.uses(last - 1) for r in st.reads for m in r.mask):
+        return False
+    apart = any(r.step(last, st.ranges) not in (0, 1) for r in st.reads)
+    return apart and all(r.step(last - 1, st.ranges) in (0, 1) for r in st.reads)
+
+
+def _schedule_interleaved(s: ScheduleBuilder, st: Stage, loops: list[SSAValue], target: Target, threads: int) -> None:
+    """The lanes run along the axis before the channels, so that a tile has a row for each channel."""
+    *loops, channels = loops
+    *extents, _ = st.extents
+    if len(loops) > 1 and _is_one_run(st, len(loops) - 1):
+        loops[-2:] = [s.fuse(loops[-2], loops[-1])]
+        extents[-2:] = [extents[-2] * extents[-1]]
+    lanes = target.lanes("f32")
+    if extents[-1] > lanes:
+        loops[-1], piece = s.split(loops[-1], [None, lanes])
+        extents[-1] = -(-extents[-1] // lanes)
+    else:
+        piece = loops.pop()
+        extents.pop()
+    s.reorder(*loops, channels, piece)
+    spread(s, loops, extents, st, target, threads)
+    s.vectorize(channels, piece)
 
 
 def _is_one_run(st: Stage, axis: int) -> bool:
