@@ -263,10 +263,10 @@ class ContractionSizes:
             rows, row_bytes, halo = self._image_rows(outer_row)
         else:
             rows = self._count(r.rows, tile_rows)
-            if rows > 1 and is_far(r.scalar.bytes, self.target):
+            if rows > 1 and symbolic_rows and is_far(r.scalar.bytes, self.target):
                 # all of S is read once for each panel of V; the panel stays in L2
                 each = ceil(rows / self.threads)
-                return Grid(min(each, open_block(self.cycles / rows, self.threads)) if symbolic_rows else each, 1)
+                return Grid(min(each, open_block(self.cycles / rows, self.threads)), 1)
             row_bytes, halo = r.scalar.bytes / max(rows, 1), 0
         taken = (r.rows, r.columns, r.lanes, outer_row)
         work = GridWork(
@@ -278,6 +278,7 @@ class ContractionSizes:
             weight_bytes=r.vector.bytes,
             cycles=self.cycles,
             pads=bool(self.pads) and not self.inlines_pads,
+            streams=outer_row is None,
         )
         return choose_grid(work, self.threads, self.target, symbolic_rows)
 

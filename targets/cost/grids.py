@@ -45,6 +45,8 @@ class GridWork:
     weight_bytes: float
     cycles: float
     pads: bool
+    streams: bool = False
+    """Whether all rows may pass over one panel of weights after the other."""
 
     def block_bytes(self, block: int) -> float:
         """The input bytes of a block of rows."""
@@ -69,6 +71,13 @@ class GridWork:
         moved = (streams + copies) * share
         return self.cycles * share + (moved + core.task_cycles * rounds) * self.rows / rows
 
+    def streamed_cost(self, threads: int, core: Core) -> float:
+        """The cycles if each thread reads its share of the rows once for every panel of weights, which stays in L2."""
+        read = self.rows * self.row_bytes / threads
+        copies = read / core.pad_bytes_per_cycle if self.pads else 0.0
+        moved = self.weight_bytes / core.memory_bytes_per_cycle + read * self.columns / core.input_bytes_per_cycle + copies
+        return self.cycles * ceil(self.rows / threads) / self.rows + self.batches * moved + core.task_cycles
+
 
 def choose_grid(work: GridWork, threads: int, target: Target, open_rows: bool = False) -> Grid:
     """
@@ -79,7 +88,7 @@ def choose_grid(work: GridWork, threads: int, target: Target, open_rows: bool = 
     best: tuple[float, Grid] | None = None
     l2, rows, core = planned_l2_bytes(target), work.rows, target.core
     sizes = [max(1, round(rows * part)) for part in (SCORED_SIZES if open_rows else (1.0,))]
-    even = open_rows or not work.pads
+    even = open_rows or work.streams or not work.pads
     most = open_block(work.cycles / rows, threads) if open_rows and not work.halo_rows else rows
     for block in sorted({even_split(rows, n) for n in range(1, min(rows, most) + 1)}) if even else divisors(rows):
         if work.block_bytes(block) > l2 and block > 1:
@@ -92,6 +101,9 @@ def choose_grid(work: GridWork, threads: int, target: Target, open_rows: bool = 
                 cost = sum(work.cost(grid, some, threads, l2, core) for some in sizes)
                 if best is None or cost < best[0]:
                     best = cost, grid
+    far = work.streams and rows > 1 and not open_rows and work.block_bytes(ceil(rows / threads)) > l2
+    if far and (best is None or work.streamed_cost(threads, core) < best[0]):
+        return Grid(ceil(rows / threads), 1)
     return best[1] if best is not None else Grid(1, 1)
 
 
