@@ -1,9 +1,9 @@
 """
 graph-collapse-dims: rows and columns of pictures become one axis in kernels that are pointwise over both.
 
-In: fused regions with 1x1 convolutions over pictures of symbolic sizes, or on planes of groups (NC4cHW). Out: the
+In: fused regions with 1x1 convolutions over pictures of symbolic sizes or blocked layouts (NCHW16c, NC4cHW). Out: the
 same regions over pictures of one row, with reshapes, which are views, around them. A loop over one long axis has one
-remainder instead of one in each row. For static sizes of blocked pictures schedules choose the rows of a tile.
+remainder instead of one in each row, and register tiles of any number of rows fit it.
 """
 
 from __future__ import annotations
@@ -67,15 +67,14 @@ class Picture:
 
 
 def picture_of(op: Conv2dOp) -> Picture | None:
-    """The rows and columns of a 1x1 convolution of stride 1, if a size is symbolic or it computes on planes."""
+    """The rows and columns of a 1x1 convolution of stride 1, if a size is symbolic or its channels are in blocks."""
     kernel = op.logical_sizes()[1]
     if (kernel["H"], kernel["W"]) != (1, 1) or op.strides != (1, 1) or any(op.padding):
         return None
     data, shape = layout(op.data_layout), shape_of(op.result.type)
     at = data.position("H")
     sizes = shape[at : at + 2]
-    pixels_are_lanes = not data.is_plain and data.parts[-1] == ("W", 0)
-    if data.position("W") != at + 1 or (is_static(sizes) and not pixels_are_lanes) or 1 in sizes:
+    if data.position("W") != at + 1 or (is_static(sizes) and data.is_plain) or 1 in sizes:
         return None
     return Picture(at, len(shape), sizes)
 
@@ -139,7 +138,7 @@ def _reshaped(value: SSAValue, type_: Attribute, at: Operation) -> SSAValue:
 @dataclass(frozen=True)
 class CollapseDimsPass(ModulePass):
     """
-    Collapse the rows and columns of pictures of symbolic sizes, and of planes of groups (NC4cHW), to one axis,
+    Collapse the rows and columns of pictures of symbolic sizes, or of blocked layouts, to one axis,
     in kernels that are pointwise over them.
 
     `graph.fused (%a = %x : tensor<1x2x?x?x16xf32, [H, W]>) { graph.conv2d .. relu }`  ->

@@ -30,8 +30,8 @@ func.func @alone(%x: tensor<?x8x6x?xf32, #graph.dims<[N, W]>>, %w: tensor<4x8x1x
 
 // -----
 
-// What reads neighbours tells rows from columns; so does what is added to each row. Known sizes
-// of other pictures are left to schedules.
+// What reads neighbours tells rows from columns; so does what is added to each row. Plain layouts
+// of known sizes are left to schedules.
 // CHECK-LABEL: @neighbours
 // CHECK-NOT:     graph.reshape
 // CHECK-LABEL: @columns
@@ -56,7 +56,18 @@ func.func @strided(%x: tensor<1x8x?x?xf32, #graph.dims<[H * 2, W * 2]>>, %w: ten
   %0 = graph.conv2d %x, %w {strides = [2, 2]} : (tensor<1x8x?x?xf32, #graph.dims<[H * 2, W * 2]>>, tensor<4x8x1x1xf32>) -> tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
   return %0 : tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
 }
-func.func @known(%x: tensor<1x1x5x6x16xf32>, %w: tensor<1x1x1x1x16x16xf32>) -> tensor<1x1x5x6x16xf32> {
+func.func @known(%x: tensor<1x16x5x6xf32>, %w: tensor<16x16x1x1xf32>) -> tensor<1x16x5x6xf32> {
+  %0 = graph.conv2d %x, %w : (tensor<1x16x5x6xf32>, tensor<16x16x1x1xf32>) -> tensor<1x16x5x6xf32>
+  return %0 : tensor<1x16x5x6xf32>
+}
+
+// -----
+
+// With channels in blocks, pixels are the rows of register tiles: 30 of them leave fewer over than 6 at a time.
+// CHECK-LABEL: @blocked
+// CHECK:         graph.reshape %x : (tensor<1x1x5x6x16xf32>) -> tensor<1x1x1x30x16xf32>
+// CHECK:         graph.conv2d {{.*}} -> tensor<1x1x1x30x16xf32>
+func.func @blocked(%x: tensor<1x1x5x6x16xf32>, %w: tensor<1x1x1x1x16x16xf32>) -> tensor<1x1x5x6x16xf32> {
   %0 = graph.conv2d %x, %w {data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"} : (tensor<1x1x5x6x16xf32>, tensor<1x1x1x1x16x16xf32>) -> tensor<1x1x5x6x16xf32>
   return %0 : tensor<1x1x5x6x16xf32>
 }
