@@ -26,7 +26,10 @@ from mlc.targets.cost.thresholds import (
     DOT_ROWS,
     GROUPS_APART,
     MOST_ROWS,
+    MOST_VECTORS,
     OPEN_ROWS,
+    PACKED_DEPTH,
+    PACKED_PANELS,
     SHARED_LANES_VECTORS,
     SLIDING_TAPS,
     SLIDING_UNROLLED,
@@ -117,6 +120,7 @@ class ContractionSizes:
             threads=self.threads if self._rows_per_panel() <= MOST_ROWS else 1,
             least=least,
             strip_bytes=self._strip_bytes(),
+            loose_bytes=self._loose_bytes(),
             widening=self._widening_cycles(rows),
         )
         wide = t.vectors * self.width
@@ -241,6 +245,23 @@ class ContractionSizes:
         """The bytes of one vector's column of V, over all terms of a sum; 0 where V is packed in blocks."""
         depth = prod(self.stage.extents[k] for k in self.stage.reduce)
         return FLOAT_BYTES * self.width * depth if self._packed_vectors() == 1 else 0
+
+    def _loose_bytes(self) -> int:
+        """
+        The bytes of L1's lines that a column of tiles takes up besides its elements, over all terms of a sum.
+
+        A row of V that starts within a line, and is not copied, ends within another one; scalars of S that lie apart
+        have a line each.
+        """
+        st, r = self.stage, self.roles
+        depth = prod(st.extents[k] for k in st.reduce)
+        of_scalars, of_vectors = (
+            (read.step(st.reduce[-1], st.ranges) or 1) * read.unit * read.element_bytes for read in (r.scalar, r.vector)
+        )
+        apart = of_scalars >= LINE_BYTES
+        within = of_vectors % (self.width * r.vector.unit * r.vector.element_bytes) != 0
+        copied = depth >= PACKED_DEPTH and r.vector.shape[-1] >= PACKED_PANELS * MOST_VECTORS * self.width
+        return LINE_BYTES * depth * (apart + (within and not copied))
 
     def _widening_cycles(self, rows: int) -> float:
         """The cycles in which a vector of narrow elements of V, which are no words, becomes a long one of f32."""

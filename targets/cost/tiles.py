@@ -59,6 +59,7 @@ def register_tile(
     threads: int = 1,
     least: int = 1,
     strip_bytes: int = 0,
+    loose_bytes: int = 0,
     widening: float = 0.0,
 ) -> RegisterTile:
     """
@@ -69,7 +70,8 @@ def register_tile(
     of a packed operand, which a tile must not cross. With `threads`, the cycles are those of the thread that gets most
     where columns of tiles are dealt out, and the vectors, which come from beyond L1 then, count by themselves. The
     tile has `least` rows, if there are so many. `strip_bytes` are those of one vector's column of the second operand:
-    where the columns of a tile exceed L1, each row of tiles reads them from L2 again. `widening` are the cycles in
+    where the columns of a tile exceed L1, with the `loose_bytes` of lines that they share with others, each row of
+    tiles reads them from L2 again. `widening` are the cycles in
     which a vector of narrow elements becomes one of f32, once for each row of tiles.
     """
     registers, far = target.vector_registers - reserved, target.core.far_vector_cycles if threads > 1 else 0.0
@@ -88,7 +90,7 @@ def register_tile(
             for width, n_v in pieces(most, v):
                 for height, n_r in pieces(rows, r):
                     step = step_cycles(height, width, target.core, scalar_loads) + width * (far + widening)
-                    cost += n_v * n_r * max(step, _far_cycles(height, width, strip_bytes, target))
+                    cost += n_v * n_r * max(step, _far_cycles(height, width, strip_bytes, loose_bytes, target))
             candidate = (cost, -r * v, RegisterTile(r, v))
             if best is None or candidate[:2] < best[:2]:
                 best = candidate
@@ -96,13 +98,13 @@ def register_tile(
     return best[2]
 
 
-def _far_cycles(rows: int, vectors: int, strip_bytes: int, target: Target) -> float:
+def _far_cycles(rows: int, vectors: int, strip_bytes: int, loose_bytes: int, target: Target) -> float:
     """
     The cycles in which L2 gives the vectors of a step, if their columns exceed L1.
 
     The rows of the first operand pass through L1 beside them: those of a tile, and those of the next one.
     """
-    if (vectors + 2 * rows / target.lanes("f32")) * strip_bytes <= target.l1_bytes:
+    if (vectors + 2 * rows / target.lanes("f32")) * strip_bytes + loose_bytes <= target.l1_bytes:
         return 0.0
     return vectors * target.vector_bits / 8 / (L2_RATE_OF_TILES * target.core.l2_bytes_per_cycle)
 
