@@ -28,16 +28,27 @@ Checks: TypeAlias = list[tuple[int, Check]]
 def open_checks(first: Check, form: FunctionForm, family: FormFamily[Checks]) -> Checks:
     """The checks of a function that may fail or read contents, in order: `first`, and those of the ops' classes."""
     copy = OpenCopy(form, family.closed)
-    found: Checks = []
-    for op in copy.op.walk(region_first=True):
-        for check in (first, *_halves(op.__class__)):
-            try:
-                check(op)
-            except (ContextRead, Exception) as error:
-                if family.close(error, form):
-                    return open_checks(first, form, family)
-                found.append((copy.ops[op], check))
-    return found
+    return [
+        (copy.ops[op], check)
+        for op in copy.op.walk(region_first=True)
+        for check in (first, *_halves(op.__class__))
+        if not _holds_for_all(check, op, copy, form, family)
+    ]
+
+
+def _holds_for_all(
+    check: Check, op: Operation, copy: OpenCopy, form: FunctionForm, family: FormFamily[Checks]
+) -> bool:
+    """Whether a check accepts an op of the open copy, of which the attributes that it reads are closed."""
+    while True:
+        try:
+            check(op)
+            return True
+        except (ContextRead, Exception) as error:
+            number = family.close(error, form)
+            if number is None:
+                return False
+            copy.close(number)
 
 
 def _halves(cls: type[Operation]) -> tuple[Check, ...]:

@@ -150,7 +150,7 @@ class FormPrinter(SourcePrinter):
             Printer.print_op(self, op)
             text = self.stream.getvalue()
         except (ContextRead, Exception) as error:
-            if self.family.close(error, self.form):
+            if self.family.close(error, self.form) is not None:
                 raise _OtherCopy from None
             if op.regions:
                 raise

@@ -59,13 +59,13 @@ class FormFamily(Generic[T]):
     """The numbers of the attributes that are not open, since something reads them."""
     known: dict[Key, T | None] = field(default_factory=dict[Key, "T | None"])
 
-    def close(self, error: BaseException, form: FunctionForm) -> bool:
-        """Close the attribute that was read, if it is the same in two functions; whether another try makes sense."""
+    def close(self, error: BaseException, form: FunctionForm) -> int | None:
+        """Close the attribute that was read, if it is the same in two functions: its number, for another try."""
         number = error.number if isinstance(error, ContextRead) else None
         if number is None or number < 0 or number in self.closed or form.attributes[number] != self.sample[number]:
-            return False
+            return None
         self.closed.add(number)
-        return True
+        return number
 
 
 class FormFamilies(Generic[T]):
@@ -174,6 +174,8 @@ class OpenCopy:
         self._text = expression_text
         self._form = form
         self._opened: dict[int, Attribute] = {}
+        self._places: dict[int, tuple[dict[str, Attribute], str]] = {}
+        """For the number of an open attribute the fields that hold it, and its name there."""
         count = 0
         for real, op in zip(form.ops, self.ops, strict=True):
             for fields in (op.properties, op.attributes):
@@ -185,10 +187,17 @@ class OpenCopy:
                         fields[name] = self._function_type(value)
                     else:
                         fields[name] = value if count in closed else self._attribute(value, count)
+                        self._places[count] = fields, name
                         count += 1
             self._define(real.results, op.results)
             for region, copied in zip(real.regions, op.regions, strict=True):
                 self._define(region.block.args, copied.block.args)
+
+    def close(self, number: int) -> None:
+        """Put the attribute of the form with this number in the place of the open one."""
+        fields, name = self._places[number]
+        self.attributes.pop(id(fields[name]), None)
+        fields[name] = self._form.attributes[number]
 
     def _define(self, reals: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
         for real, value in zip(reals, values, strict=True):
