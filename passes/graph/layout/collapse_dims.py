@@ -76,7 +76,8 @@ def picture_of(op: Conv2dOp) -> Picture | None:
     sizes = shape[at : at + 2]
     if data.position("W") != at + 1 or (is_static(sizes) and data.is_plain) or 1 in sizes:
         return None
-    return Picture(at, len(shape), sizes)
+    picture = Picture(at, len(shape), sizes)
+    return picture if picture.has(op.operands[0]) else None  # not where the result is in another layout
 
 
 def keeps(op: Operation, picture: Picture) -> bool:

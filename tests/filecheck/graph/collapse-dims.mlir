@@ -31,7 +31,7 @@ func.func @alone(%x: tensor<?x8x6x?xf32, #graph.dims<[N, W]>>, %w: tensor<4x8x1x
 // -----
 
 // What reads neighbours tells rows from columns; so does what is added to each row. Plain layouts
-// of known sizes are left to schedules.
+// of known sizes are left to schedules, and a result in another layout has its axes elsewhere.
 // CHECK-LABEL: @neighbours
 // CHECK-NOT:     graph.reshape
 // CHECK-LABEL: @columns
@@ -39,6 +39,8 @@ func.func @alone(%x: tensor<?x8x6x?xf32, #graph.dims<[N, W]>>, %w: tensor<4x8x1x
 // CHECK-LABEL: @strided
 // CHECK-NOT:     graph.reshape
 // CHECK-LABEL: @known
+// CHECK-NOT:     graph.reshape
+// CHECK-LABEL: @other_layout
 // CHECK-NOT:     graph.reshape
 func.func @neighbours(%x: tensor<1x8x?x?xf32, #graph.dims<[H, W]>>, %w: tensor<4x8x3x3xf32>) -> tensor<1x4x?x?xf32, #graph.dims<[H, W]>> {
   %0 = graph.conv2d %x, %w {padding = [1, 1, 1, 1]} : (tensor<1x8x?x?xf32, #graph.dims<[H, W]>>, tensor<4x8x3x3xf32>) -> tensor<1x4x?x?xf32, #graph.dims<[H, W]>>
@@ -59,6 +61,11 @@ func.func @strided(%x: tensor<1x8x?x?xf32, #graph.dims<[H * 2, W * 2]>>, %w: ten
 func.func @known(%x: tensor<1x16x5x6xf32>, %w: tensor<16x16x1x1xf32>) -> tensor<1x16x5x6xf32> {
   %0 = graph.conv2d %x, %w : (tensor<1x16x5x6xf32>, tensor<16x16x1x1xf32>) -> tensor<1x16x5x6xf32>
   return %0 : tensor<1x16x5x6xf32>
+}
+
+func.func @other_layout(%x: tensor<1x2x7x9x8xf32>, %w: tensor<1x2x1x1x8xf32>) -> tensor<1x1x7x9xf32> {
+  %0 = graph.conv2d %x, %w {data_layout = "NCHW8c", kernel_layout = "OIHW8i"} : (tensor<1x2x7x9x8xf32>, tensor<1x2x1x1x8xf32>) -> tensor<1x1x7x9xf32>
+  return %0 : tensor<1x1x7x9xf32>
 }
 
 // -----

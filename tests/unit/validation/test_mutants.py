@@ -50,6 +50,7 @@ def test_a_sample_of_mutants_is_caught_and_the_mutated_pass_is_blamed() -> None:
     assert counted == caught >= 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["7"])
 def test_the_score_is_99_percent(seed: str, tmp_path: Path) -> None:
     done = run("--seed", seed, "--count", "200", "--json", str(tmp_path / "mutants.json"), "--quiet")
