@@ -36,9 +36,7 @@ def open_checks(first: Check, form: FunctionForm, family: FormFamily[Checks]) ->
     ]
 
 
-def _holds_for_all(
-    check: Check, op: Operation, copy: OpenCopy, form: FunctionForm, family: FormFamily[Checks]
-) -> bool:
+def _holds_for_all(check: Check, op: Operation, copy: OpenCopy, form: FunctionForm, family: FormFamily[Checks]) -> bool:
     """Whether a check accepts an op of the open copy, of which the attributes that it reads are closed."""
     while True:
         try:

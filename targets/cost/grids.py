@@ -75,7 +75,9 @@ class GridWork:
         """The cycles if each thread reads its share of the rows once for every panel of weights, which stays in L2."""
         read = self.rows * self.row_bytes / threads
         copies = read / core.pad_bytes_per_cycle if self.pads else 0.0
-        moved = self.weight_bytes / core.memory_bytes_per_cycle + read * self.columns / core.input_bytes_per_cycle + copies
+        moved = (
+            self.weight_bytes / core.memory_bytes_per_cycle + read * self.columns / core.input_bytes_per_cycle + copies
+        )
         return self.cycles * ceil(self.rows / threads) / self.rows + self.batches * moved + core.task_cycles
 
 
