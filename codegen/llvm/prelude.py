@@ -259,9 +259,9 @@ EXP = (1.381454058e-3, 8.368745446e-3, 4.166838899e-2, 1.666652113e-1, 4.9999994
 
 def _exp(b: FunctionText, x: str, negative: bool = False) -> str:
     """
-    exp(x); of no positive x with `negative`.
+    The exponential. With `negative` no x is positive, which saves the upper bound and the choice of a factor.
 
-    2^n is a power whose exponent is that of a normal number, times 2^-64 for x below 0 and 2^64 above.
+    2^n, which may be denormal or infinite, is a normal power of two times 2^-64 for x below 0 and 2^64 above.
     """
     x = b.select(b.compare("olt", x, -105.0), -105.0, x) if negative else b.clamp(x, -105.0, 89.0)
     bias = EXPONENT_BIAS + 64 if negative else 2 * EXPONENT_BIAS

@@ -28,19 +28,19 @@ def _warm():
     oracle.warm()
 
 
-@settings(SETTINGS, max_examples=80)
+@settings(SETTINGS, max_examples=50)
 @given(graphs(), st.integers(0, 4), st.sampled_from([1, 2]))
 def test_compiled_graphs_agree_with_the_interpreter(case, level, threads):
     oracle.check(case, oracle.Compiled(level, threads))
 
 
-@settings(SETTINGS, max_examples=20)
+@settings(SETTINGS, max_examples=12)
 @given(graphs(), st.lists(st.sampled_from(oracle.OPTIONAL), min_size=1, max_size=8, unique=True))
 def test_compiled_without_some_passes(case, disabled):
     oracle.check(case, oracle.Compiled(4, 1, tuple(disabled)))
 
 
-@settings(SETTINGS, max_examples=100)
+@settings(SETTINGS, max_examples=60)
 @given(graphs(), st.permutations(oracle.ANY_ORDER), st.integers(0, 4))
 def test_graph_passes_in_any_order(case, order, level):
     oracle.check(case, oracle.Passed((f"graph-O{level}",)))
