@@ -63,7 +63,7 @@ llvm.func @calls(%f : !llvm.ptr, %x : i32) -> i32 {
 }
 llvm.func @other(i32) -> i32
 
-// The prelude comes once, with what it calls; intrinsics are declared.
+// The prelude comes once; intrinsics are declared.
 // CHECK: define internal <16 x float> @mlc.sigmoid.v16f32
 // CHECK-DAG: declare i32 @other(i32)
 // CHECK-DAG: declare <16 x float> @llvm.maxnum.v16f32(<16 x float>, <16 x float>)

@@ -1,4 +1,4 @@
-"""Pictures of few channels: planes become pixels in registers, with the values of numpy."""
+"""Pictures of few channels: planes become pixels in registers, with the values of onnxruntime."""
 
 import numpy as np
 import pytest
