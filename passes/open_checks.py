@@ -37,7 +37,11 @@ def open_checks(first: Check, form: FunctionForm, family: FormFamily[Checks]) ->
 
 
 def _holds_for_all(check: Check, op: Operation, copy: OpenCopy, form: FunctionForm, family: FormFamily[Checks]) -> bool:
-    """Whether a check accepts an op of the open copy, of which the attributes that it reads are closed."""
+    """
+    Whether a check accepts an op of the open copy.
+
+    Where the check reads an attribute, the copy gets the function's own in its place, and the check runs again.
+    """
     while True:
         try:
             check(op)

@@ -154,6 +154,11 @@ class Stage:
         return prod(self.extents)
 
     @property
+    def depth(self) -> int:
+        """The terms of each reduction."""
+        return prod(self.extents[k] for k in self.reduce)
+
+    @property
     def long_axes(self) -> list[int]:
         """The spatial axes longer than one; where there is only one, the last symbolic axis before it, too."""
         found = [k for k in self.spatial if self.extents[k] > 1]

@@ -27,8 +27,6 @@ from mlc.schedules.strategies.roles import Roles, roles_of
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far
 from mlc.targets.cost.thresholds import (
     LEAST_LANES,
-    PACKED_DEPTH,
-    PACKED_PANELS,
     PACKED_ROW_TILES,
     PAD_ROWS,
     PAD_VECTORS,
@@ -171,7 +169,7 @@ class ContractionSchedule(ContractionSizes):
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix whose rows are far apart: a panel of it is copied for all rows of a block."""
-        return self._packs(self._many_panels())
+        return self._packs(self._many_panels(self.size.lanes))
 
     def _packs(self, by_model: bool) -> bool:
         """Whether panels of V are copied: where that is possible, as the knob says."""
@@ -180,11 +178,6 @@ class ContractionSchedule(ContractionSizes):
         if not plain or r.across is not None or r.dot or r.columns is not None:
             return False
         return switched(self.s.choose("pack", SWITCH, BY_MODEL), by_model)
-
-    def _many_panels(self) -> bool:
-        """Whether V has many panels, each of them read for many steps."""
-        depth = prod(self.stage.extents[k] for k in self.stage.reduce)
-        return self.roles.vector.shape[-1] >= PACKED_PANELS * self.size.lanes and depth >= PACKED_DEPTH
 
     def _transpose(self, block: Handle, across: int) -> None:
         """A copy of the whole of V, made once: the dimension of the lanes becomes the last one."""

@@ -243,8 +243,11 @@ class ContractionSizes:
 
     def _strip_bytes(self) -> int:
         """The bytes of one vector's column of V, over all terms of a sum; 0 where V is packed in blocks."""
-        depth = prod(self.stage.extents[k] for k in self.stage.reduce)
-        return FLOAT_BYTES * self.width * depth if self._packed_vectors() == 1 else 0
+        return FLOAT_BYTES * self.width * self.stage.depth if self._packed_vectors() == 1 else 0
+
+    def _many_panels(self, lanes: int) -> bool:
+        """Whether V has many panels of so many lanes, each of them read for many steps."""
+        return self.roles.vector.shape[-1] >= PACKED_PANELS * lanes and self.stage.depth >= PACKED_DEPTH
 
     def _loose_bytes(self) -> int:
         """
@@ -254,14 +257,13 @@ class ContractionSizes:
         have a line each.
         """
         st, r = self.stage, self.roles
-        depth = prod(st.extents[k] for k in st.reduce)
         of_scalars, of_vectors = (
             (read.step(st.reduce[-1], st.ranges) or 1) * read.unit * read.element_bytes for read in (r.scalar, r.vector)
         )
         apart = of_scalars >= LINE_BYTES
         within = of_vectors % (self.width * r.vector.unit * r.vector.element_bytes) != 0
-        copied = depth >= PACKED_DEPTH and r.vector.shape[-1] >= PACKED_PANELS * MOST_VECTORS * self.width
-        return LINE_BYTES * depth * (apart + (within and not copied))
+        copied = self._many_panels(MOST_VECTORS * self.width)
+        return LINE_BYTES * st.depth * (apart + (within and not copied))
 
     def _widening_cycles(self, rows: int) -> float:
         """The cycles in which a vector of narrow elements of V, which are no words, becomes a long one of f32."""

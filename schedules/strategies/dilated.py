@@ -119,7 +119,7 @@ class DilatedSchedule(ContractionSchedule):
         if prod(self.stage.extents[k] for k in taps) > KEPT_TAPS or self._column_tiles() < self.threads:
             return False
         width = self.size.columns * self.size.lanes
-        depth = prod(self.stage.extents[k] for k in self.stage.reduce)
+        depth = self.stage.depth
         few = outer is not None and self.stage.extents[outer] <= CLIPPED_FEW_ROWS
         return few or is_far(FLOAT_BYTES * width * depth, self.target)
 

@@ -145,7 +145,9 @@ class MatmulSchedule(ContractionSchedule):
         """Whether V is a plain matrix that does not stay in L2, or whose rows map to the same cache sets."""
         apart = self.roles.vector.step(self.stage.reduce[-1], self.stage.ranges) or 0
         large = self._bytes(self.roles.lanes) > L2_SHARE_UNPACKED * self.target.l2_bytes
-        return self._packs(self._many_panels() and (large or share_a_set(FLOAT_BYTES * apart, self.target)))
+        return self._packs(
+            self._many_panels(self.size.lanes) and (large or share_a_set(FLOAT_BYTES * apart, self.target))
+        )
 
     def blocks(self) -> Blocks:
         """Row and column parts for the threads; groups and depth blocks for the caches."""
@@ -236,7 +238,7 @@ class MatmulSchedule(ContractionSchedule):
     @property
     def _copies(self) -> bool:
         """Whether a blocked product packs V: it is not packed yet, or is not contiguous along the lanes."""
-        return self.transposes or self._packs(self._many_panels())
+        return self.transposes or self._packs(self._many_panels(self.size.lanes))
 
     def _cut(self, loop: Handle | None, extent: int, size: int) -> tuple[Handle | None, Handle | None]:
         """Split a loop into (outer, inner); no loop gives (None, None)."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
@@ -81,7 +79,7 @@ def _windows_overlap(st: Stage) -> bool:
         return False
     rows = st.num_spatial - 2
     steps = {e.coefficient(rows) for r in st.reads for e in r.exprs if e.uses(rows)}
-    return steps == {1} and prod(st.extents[k] for k in st.reduce) <= SLIDING_UNROLLED
+    return steps == {1} and st.depth <= SLIDING_UNROLLED
 
 
 def _tile(
