@@ -64,9 +64,14 @@ def measure(name: str, sizes: str, path: Path, inputs: dict[str, Any], args: "Se
     if not runs:
         entry.reason = "no peer runs it"
         return entry
-    entry.error = min(max(map(_difference, ours, values)) for values in theirs)
+    errors = {name: max(map(_difference, ours, values)) for name, values in theirs.items()}
+    entry.error = min(errors.values())
     if not entry.error <= args.tolerance:
         entry.reason = f"values differ: {entry.error:.1e} of the greatest, but {args.tolerance:.0e} are allowed"
+    else:  # mlc and another peer agree
+        for name in [name for name, error in errors.items() if not error <= args.tolerance]:
+            entry.left_out[name] = f"its values are {errors[name]:.1e} away from those of mlc and the other peer"
+            del runs[name]
     entry.runs = runs_of({OURS: lambda: exe(inputs), **runs}, args.seconds, args.threads)
     entry.ratio = best_ratio(entry.runs, OURS)
     _explain(entry, exe, path, inputs, ours)
@@ -90,21 +95,21 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
 
 
-def _peers(entry: Entry, path: Path, inputs: dict[str, Any], avx2: bool) -> tuple[dict[str, Run], list[list[Any]]]:
+def _peers(entry: Entry, path: Path, inputs: dict[str, Any], avx2: bool) -> tuple[dict[str, Run], dict[str, list[Any]]]:
     """The peers that run the model, and the values of each."""
     if avx2:
         os.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2"  # which OpenVINO reads when it is first used
     np.savez(path.parent / "inputs.npz", **inputs)
     job = Job(path.stem, path.parent, entry.threads, path, {})
     runs: dict[str, Run] = {}
-    values: list[list[Any]] = []
+    values: dict[str, list[Any]] = {}
     for name in LIMITED_PEERS if avx2 else PEERS:
         if missing := CONTENDERS[name].missing:
             entry.left_out[name] = f"not installed: {', '.join(missing)}"
             continue
         try:
             run = CONTENDERS[name].load(job)
-            values.append([np.array(one) for one in run()])
+            values[name] = [np.array(one) for one in run()]
             runs[name] = run
         except Exception as error:  # a peer's failure is a result
             entry.left_out[name] = first_line(error)

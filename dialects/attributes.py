@@ -23,6 +23,8 @@ GRAPH_DEVICE = "graph.device"
 GRAPH_SCOPE = "graph.scope"
 """On the same, a string: the memory scope of the results or the argument (graph-annotate-memory-scope)."""
 
+NARROW_BYTES = "mlc.narrow_bytes"
+"""On a kernel of any level, array<i64>: the numbers of the arguments whose bytes are all from -64 to 64."""
 EXTERNAL_COMPILER = "compiler"
 """On a kernel, a string: the external compiler that makes its code; no pass looks into it."""
 

@@ -21,6 +21,7 @@ INSTRUCTIONS: dict[str, tuple[str, int]] = {
     "dpbusd": ("avx512vnni", 512),
     "dpbusd256": ("avxvnni", 256),
     "pmaddwd": ("sse2", 128),
+    "pmaddubsw": ("ssse3", 128),
     "permi2b": ("avx512vbmi", 512),
 }
 """A product of matrices, a dot product, or another instruction on bytes -> LLVM's feature, least bits of a vector."""

@@ -38,7 +38,7 @@ from mlc.dialects.loop.access import (
     tile_shape,
 )
 from mlc.dialects.loop.call import ExternCallOp
-from mlc.dialects.loop.contract import WORD_BITS, ContractOp, word_factors
+from mlc.dialects.loop.contract import NARROW_LIMIT, WORD_BITS, ContractOp, word_factors
 from mlc.dialects.loop.intrinsic import CallIntrinsicOp
 from mlc.dialects.loop.structure import (
     FOR_KINDS,
@@ -72,6 +72,7 @@ __all__ = [
     "COMPARES",
     "FOR_KINDS",
     "KINDS",
+    "NARROW_LIMIT",
     "SCOPES",
     "WORD_BITS",
     "AccessOp",

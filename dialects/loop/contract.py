@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import AnyFloat, IntegerType, UnitAttr, VectorType, f32, i32
+from typing import TypeAlias
+
+from xdsl.dialects.builtin import AnyFloat, IntegerType, UnitAttr, VectorType, f32, i8, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, result_def, traits_def
 from xdsl.parser import Parser, UnresolvedOperand
@@ -17,7 +19,12 @@ WORD_BITS = 32
 """The bits of an accumulator's lane; the factors that one lane sums are packed in as many bits."""
 
 
-UNSIGNED = ("unsigned_a", "unsigned_b")
+Marks: TypeAlias = tuple[bool, bool]
+"""What holds for each of the two factors."""
+MARKS = ("unsigned", "narrow")
+UNSIGNED, NARROW = ("unsigned_a", "unsigned_b"), ("narrow_a", "narrow_b")
+NARROW_LIMIT = 64
+"""The greatest magnitude of a narrow byte: two products with unsigned bytes, at most 2 * 255 * 64, fit in an i16."""
 
 
 def word_factors(element: Attribute) -> int:
@@ -37,6 +44,8 @@ class ContractOp(TextOp):
     Float products are exact, and added in f32 in any order; subnormal factors and sums may be flushed to 0.
     Integers are signed, except those of a factor marked `unsigned`; sums wrap:
     `loop.contract %a unsigned, %b, %c : vector<12x1x4xi8>, vector<1x32x4xi8>, vector<12x32xi32>`.
+    The signed bytes of a factor marked `narrow` are promised to be from -64 to 64, so that the sum of two products with
+    unsigned bytes fits in 16 bits; elsewhere the result is poison: `loop.contract %a unsigned, %b narrow, %c`.
 
     Factors with one more axis, in front of the last, are summed over it, too. This is what a matrix unit computes:
     `loop.contract %a, %b, %c : vector<16x1x16x2xbf16>, vector<1x16x16x2xbf16>, vector<16x16xf32>`.
@@ -49,18 +58,28 @@ class ContractOp(TextOp):
     result = result_def(VectorType)
     unsigned_a = opt_prop_def(UnitAttr)
     unsigned_b = opt_prop_def(UnitAttr)
+    narrow_a = opt_prop_def(UnitAttr)
+    narrow_b = opt_prop_def(UnitAttr)
     traits = traits_def(Pure())
 
     @staticmethod
-    def make(a: SSAValue, b: SSAValue, c: SSAValue, unsigned: tuple[bool, bool] = (False, False)) -> ContractOp:
+    def make(
+        a: SSAValue, b: SSAValue, c: SSAValue, unsigned: Marks = (False, False), narrow: Marks = (False, False)
+    ) -> ContractOp:
         """c + sum(a * b) over the last axis of a and b."""
-        properties: dict[str, Attribute] = {n: UnitAttr() for n, u in zip(UNSIGNED, unsigned, strict=True) if u}
+        marks = zip((*UNSIGNED, *NARROW), (*unsigned, *narrow), strict=True)
+        properties: dict[str, Attribute] = {name: UnitAttr() for name, holds in marks if holds}
         return ContractOp.create(operands=[a, b, c], result_types=[c.type], properties=properties)
 
     @property
-    def unsigned(self) -> tuple[bool, bool]:
+    def unsigned(self) -> Marks:
         """Which of the two factors are unsigned integers."""
         return self.unsigned_a is not None, self.unsigned_b is not None
+
+    @property
+    def narrow(self) -> Marks:
+        """Which of the two factors are signed bytes from -64 to 64."""
+        return self.narrow_a is not None, self.narrow_b is not None
 
     @property
     def steps(self) -> int | None:
@@ -82,6 +101,10 @@ class ContractOp(TextOp):
             )
         if any(self.unsigned) and isinstance(element, AnyFloat):
             raise VerifyException(f"expected unsigned factors to be integers, but got {element}")
+        if any(self.narrow) and element != i8:
+            raise VerifyException(f"expected narrow factors to be of i8, but got {element}")
+        if any(u and n for u, n in zip(self.unsigned, self.narrow, strict=True)):
+            raise VerifyException("expected a factor to be unsigned or narrow, but got one that is both")
         count, to, steps = word_factors(element), shape_of(self.c.type), self.steps
         summed = (count,) if steps is None else (steps, count)
         for factor in (self.a, self.b):
@@ -93,22 +116,24 @@ class ContractOp(TextOp):
                 )
 
     def write(self, printer: Printer) -> None:
-        for operand, text in zip(self.operands, (*self.unsigned, False), strict=True):
-            printer.print_string(" " if operand is self.a else ", ")
+        for k, operand in enumerate(self.operands):
+            printer.print_string(", " if k else " ")
             printer.print_operand(operand)
-            printer.print_string(" unsigned" if text else "")
+            for mark, holds in zip(MARKS, (self.unsigned, self.narrow), strict=True):
+                printer.print_string(f" {mark}" if k < len(holds) and holds[k] else "")
         print_types(printer, self.operands)
 
     @classmethod
     def read(cls, parser: Parser) -> ContractOp:
-        unsigned: list[bool] = []
+        marks: list[list[bool]] = []
 
         def operand() -> UnresolvedOperand:
             name = parser.parse_unresolved_operand()
-            unsigned.append(parser.parse_optional_keyword("unsigned") is not None)
+            marks.append([parser.parse_optional_keyword(mark) is not None for mark in MARKS])
             return name
 
         message = "expected three operands and their three types"
         names, types = parse_operands_and_types(parser, 3, 3, message, operand)
         values = parser.resolve_operands(names, types, parser.pos)
-        return ContractOp.make(values[0], values[1], values[2], (unsigned[0], unsigned[1]))
+        unsigned, narrow = zip(*marks[:2], strict=True)
+        return ContractOp.make(values[0], values[1], values[2], unsigned, narrow)

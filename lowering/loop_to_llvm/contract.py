@@ -3,7 +3,8 @@ Lowers loop.contract to dot-product instructions: the factors that one lane sums
 
 `vector<12x1x2xbf16>` is 12 words, splat one by one; `vector<1x32x2xbf16>` is two native vectors of 16 words. Without a
 dot-product instruction the words are unpacked: bytes to two pairs of i16 if the machine sums products of pairs, else
-everything to f32 (or i32), followed by multiply-adds. Integer sums are exact: no saturating instruction is used.
+everything to f32 (or i32), followed by multiply-adds. Integer sums are exact: the one saturating instruction that is
+used multiplies narrow bytes, whose sums it cannot saturate.
 
 Where factors have several words along a further axis and no matrix unit multiplies them (`matrix.py`), the words are
 multiplied one after another: a tile of words has that axis first.
@@ -49,6 +50,13 @@ PAIR_PRODUCTS: dict[tuple[str, int], str] = {
     ("pmaddwd", 4): "llvm.x86.sse2.pmadd.wd",
 }
 """(the instruction's name in the target, lanes) -> LLVM's intrinsic for the sum of the products of two pairs of i16."""
+
+BYTE_PAIR_PRODUCTS: dict[tuple[str, int], str] = {
+    ("pmaddubsw", 16): "llvm.x86.avx512.pmaddubs.w.512",
+    ("pmaddubsw", 8): "llvm.x86.avx2.pmadd.ub.sw",
+    ("pmaddubsw", 4): "llvm.x86.ssse3.pmadd.ub.sw.128",
+}
+"""(the instruction's name in the target, words) -> the sums of the products of two pairs of bytes, saturated to i16."""
 
 
 # --- loading words ---
@@ -152,10 +160,10 @@ def contract(f: FunctionLowering, op: loop.ContractOp) -> None:
         return
     t = op.result.type
     assert isinstance(t, VectorType)
-    element, unsigned = loop.element_of(op.a.type), op.unsigned
+    element, unsigned, narrow = loop.element_of(op.a.type), op.unsigned, op.narrow
     factors = [_words(f, v, op.steps) for v in (op.a, op.b)]
     if unsigned == (False, True):
-        factors, unsigned = factors[::-1], (True, False)
+        factors, unsigned, narrow = factors[::-1], (True, False), narrow[::-1]
     apart = [_taken_apart(f.b, p, element, t.element_type, u) for p, u in zip(factors, unsigned, strict=True)]
     pairs = [_pairs(f.b, p, element, u) for p, u in zip(factors, unsigned, strict=True)]
     addend, out = f.tile(op.c), list[SSAValue]()
@@ -171,6 +179,11 @@ def contract(f: FunctionLowering, op: loop.ContractOp) -> None:
             lanes = vector_type(element, chunk.width * loop.word_factors(element))
             x, y = (f.b.cast("bitcast", take(p), lanes) for p in factors)
             total = f.b.intrinsic(dot, [total, x, y], total.type)
+        elif unsigned == (True, False) and narrow[1] and (dots := _byte_pair_products(f, chunk)) is not None:
+            x, y = (f.b.cast("bitcast", take(p), vector_type(i8, 4 * chunk.width)) for p in factors)
+            halves = vector_type(i16, 2 * chunk.width)
+            sums = [f.b.intrinsic(dots[0], [x, y], halves), f.b.number(1, halves)]
+            total = f.b.add(total, f.b.intrinsic(dots[1], sums, total.type))
         elif (dot := _pair_product(f, element, unsigned, chunk)) is not None:
             lanes = vector_type(i16, 2 * chunk.width)
             for both in zip(*pairs, strict=True):
@@ -197,6 +210,14 @@ def _pair_product(f: FunctionLowering, element: Attribute, unsigned: tuple[bool,
         return None
     keys = [(name, chunk.width) for name in f.kernel.instructions]
     return next((PAIR_PRODUCTS[key] for key in keys if key in PAIR_PRODUCTS), None)
+
+
+def _byte_pair_products(f: FunctionLowering, chunk: Chunk) -> tuple[str, str] | None:
+    """The intrinsics that sum the products of narrow bytes in pairs, then these sums in pairs: nothing saturates."""
+    pair = _pair_product(f, i8, (True, False), chunk)
+    keys = [(name, chunk.width) for name in f.kernel.instructions]
+    sums = next((BYTE_PAIR_PRODUCTS[key] for key in keys if key in BYTE_PAIR_PRODUCTS), None)
+    return (sums, pair) if sums is not None and pair is not None else None
 
 
 def _multiply_add(b: Builder, x: SSAValue, y: SSAValue, z: SSAValue) -> SSAValue:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects import loop
+from mlc.dialects.attributes import NARROW_BYTES
+from mlc.dialects.constants import integers
 from mlc.dialects.index import Index
 from mlc.passes.loop.index_space.domain import body_ops
 
@@ -50,6 +52,17 @@ def narrow_factor(v: SSAValue, rank: int) -> SSAValue | None:
 def is_unsigned(v: SSAValue) -> bool:
     """Whether a widening zero-extends its value."""
     return isinstance(v.owner, loop.CastOp) and v.owner.kind.data == "extui"
+
+
+def is_narrow(v: SSAValue) -> bool:
+    """Whether a widening sign-extends bytes of an argument that the kernel's `mlc.narrow_bytes` names."""
+    source = widened(v)
+    if source is None or is_unsigned(v) or not isinstance(source.owner, loop.LoadOp):
+        return False
+    buffer = source.owner.buffer
+    if not isinstance(buffer, BlockArgument) or not isinstance(func := buffer.block.parent_op(), loop.FuncOp):
+        return False
+    return buffer.index in (integers(func.attributes.get(NARROW_BYTES)) or ())
 
 
 def drop_cast(v: SSAValue) -> None:

@@ -28,7 +28,7 @@ from mlc.dialects.index import Div, Index, const, dim, term_dims
 from mlc.passes.loop.block_values import BlockValues
 from mlc.passes.loop.constant_selects import holding, pieces
 from mlc.passes.loop.dissolve_block import DissolvedBlock, holds_tiles
-from mlc.passes.loop.form_contract import drop_cast, is_contraction, is_unsigned, narrow_factor
+from mlc.passes.loop.form_contract import drop_cast, is_contraction, is_narrow, is_unsigned, narrow_factor
 from mlc.passes.loop.index_space.domain import blocks_of, body_ops, loops_and_blocks
 
 COMBINES = {op: c.name for c in COMBINERS.values() for op in (c.float_op, c.int_op)}
@@ -186,7 +186,8 @@ class BlockToTiles(BlockValues):
         shape = [max(ns) for ns in zip(loop.shape_of(x.type), loop.shape_of(y.type), strict=True)]
         kept = len(self.sizes) - len(self.wide_axes)
         x, y, c = self.stretch_summed(x), self.stretch_summed(y), self.stretch(c, shape[:kept])
-        new = loop.ContractOp.make(x, y, c, (is_unsigned(a), is_unsigned(b)))
+        unsigned, narrow = (is_unsigned(a), is_unsigned(b)), (is_narrow(a), is_narrow(b))
+        new = loop.ContractOp.make(x, y, c, unsigned, narrow)
         result = self.value(new)
         drop_cast(a)
         drop_cast(b)

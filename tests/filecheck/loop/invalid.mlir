@@ -493,6 +493,26 @@ loop.func @f() attributes {outputs = 0 : i64} {
 // -----
 
 loop.func @f() attributes {outputs = 0 : i64} {
+  %a = "test.op"() : () -> vector<4x1x2xi16>
+  %b = "test.op"() : () -> vector<1x16x2xi16>
+  %c = "test.op"() : () -> vector<4x16xi32>
+  // expected-error @+1 {{expected narrow factors to be of i8, but got i16}}
+  %n = loop.contract %a, %b narrow, %c : vector<4x1x2xi16>, vector<1x16x2xi16>, vector<4x16xi32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
+  %a = "test.op"() : () -> vector<4x1x4xi8>
+  %b = "test.op"() : () -> vector<1x16x4xi8>
+  %c = "test.op"() : () -> vector<4x16xi32>
+  // expected-error @+1 {{expected a factor to be unsigned or narrow, but got one that is both}}
+  %n = loop.contract %a unsigned narrow, %b, %c : vector<4x1x4xi8>, vector<1x16x4xi8>, vector<4x16xi32>
+}
+
+// -----
+
+loop.func @f() attributes {outputs = 0 : i64} {
   %a = "test.op"() : () -> vector<4x1x2xbf16>
   %b = "test.op"() : () -> vector<1x16x2xf16>
   %c = "test.op"() : () -> vector<4x16xf32>

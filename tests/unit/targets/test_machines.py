@@ -11,23 +11,24 @@ from mlc.targets.machine import DIRECTORY, FAMILIES, Core, cpu_names, find_core,
 from mlc.targets.target import Target, native_target
 
 X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
-VNNI = ("dpbusd", "pmaddwd", "permi2b")
-BF16 = ("dpbf16ps", "dpbusd", "pmaddwd", "permi2b")
+PAIRS = ("pmaddwd", "pmaddubsw")
+VNNI = ("dpbusd", *PAIRS, "permi2b")
+BF16 = ("dpbf16ps", "dpbusd", *PAIRS, "permi2b")
 MATRICES = ("tdpbf16ps", "tdpbusd")
-ALL = ("dpbf16ps", "dpbusd", "dpbusd256", "pmaddwd", "permi2b")
+ALL = ("dpbf16ps", "dpbusd", "dpbusd256", *PAIRS, "permi2b")
 # name: triple, LLVM's CPU, vector bits, registers, masked memory, fma, KiB of L1, L2 and L3, instructions
 FACTS = {
     "x86-64": (X86, "x86-64", 128, 16, False, False, 32, 256, 2048, ("pmaddwd",)),
-    "x86-64-v2": (X86, "x86-64-v2", 128, 16, False, False, 32, 256, 2048, ("pmaddwd",)),
-    "x86-64-v3": (X86, "x86-64-v3", 256, 16, False, True, 32, 512, 4096, ("pmaddwd",)),
-    "x86-64-v4": (X86, "x86-64-v4", 512, 32, True, True, 32, 1024, 8192, ("pmaddwd",)),
-    "haswell": (X86, "haswell", 256, 16, False, True, 32, 256, 8192, ("pmaddwd",)),
-    "skylake": (X86, "skylake", 256, 16, False, True, 32, 256, 8192, ("pmaddwd",)),
-    "skylake-avx512": (X86, "skylake-avx512", 512, 32, True, True, 32, 1024, 16384, ("pmaddwd",)),
+    "x86-64-v2": (X86, "x86-64-v2", 128, 16, False, False, 32, 256, 2048, PAIRS),
+    "x86-64-v3": (X86, "x86-64-v3", 256, 16, False, True, 32, 512, 4096, PAIRS),
+    "x86-64-v4": (X86, "x86-64-v4", 512, 32, True, True, 32, 1024, 8192, PAIRS),
+    "haswell": (X86, "haswell", 256, 16, False, True, 32, 256, 8192, PAIRS),
+    "skylake": (X86, "skylake", 256, 16, False, True, 32, 256, 8192, PAIRS),
+    "skylake-avx512": (X86, "skylake-avx512", 512, 32, True, True, 32, 1024, 16384, PAIRS),
     "icelake-server": (X86, "icelake-server", 512, 32, True, True, 48, 1280, 32768, VNNI),
     "sapphirerapids": (X86, "sapphirerapids", 512, 32, True, True, 48, 2048, 65536, MATRICES + ALL),
-    "znver2": (X86, "znver2", 256, 16, False, True, 32, 512, 16384, ("pmaddwd",)),
-    "znver3": (X86, "znver3", 256, 16, False, True, 32, 512, 32768, ("pmaddwd",)),
+    "znver2": (X86, "znver2", 256, 16, False, True, 32, 512, 16384, PAIRS),
+    "znver3": (X86, "znver3", 256, 16, False, True, 32, 512, 32768, PAIRS),
     "znver4": (X86, "znver4", 512, 32, True, True, 32, 1024, 32768, BF16),
     "znver5": (X86, "znver5", 512, 32, True, True, 48, 1024, 32768, ALL),
     "aarch64": (ARM, "generic", 128, 32, False, True, 64, 512, 4096, ()),

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 from loop_native import native_kernel, parse, reread
+from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Block
 from xdsl.parser import Parser
 
 from mlc.dialects import loop
+from mlc.dialects.attributes import NARROW_BYTES
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp import loop as interp
 from mlc.interp import values
@@ -103,6 +105,32 @@ def test_a_contraction_is_the_same_everywhere(element, signs, m, n, k, tile_n, p
             check(kernel(arrays, shift)[0], f"{bits} bits, {instructions}")
 
 
+@pytest.mark.parametrize(("m", "n", "k", "tile_n"), [(3, 32, 16, 32), (2, 27, 8, 16)])
+@pytest.mark.parametrize("signs", ["us", "su"])
+def test_narrow_bytes_at_their_limits(signs, m, n, k, tile_n):
+    """The greatest sums of two products, 2 * 255 * 64 of either sign, are exact: nothing saturates."""
+    if "pmaddubsw" not in DOTS:
+        pytest.skip("the CPU has no pmaddubsw")
+    func = parse(dense("i8", m, n, k, tile_n, True, signs))
+    func.attributes[NARROW_BYTES] = DenseArrayBase.from_list(i64, [signs.index("s")])
+    rng = np.random.default_rng(n)
+    a, b = rng.integers(0, 256, (m, k)), rng.integers(0, 256, (n, k))
+    narrow, wide = (b, a) if signs == "us" else (a, b)
+    narrow[:] = rng.integers(-64, 65, narrow.shape)
+    narrow[0], narrow[1], wide[0] = 64, -64, 255
+    exact = (a @ b.T).astype(np.int32)
+    packed = b.astype(np.uint8).reshape(n, k // 4, 4).transpose(1, 0, 2).copy()
+    arrays = [a.astype(np.uint8).view(np.int8), packed.view(np.int8), np.zeros((m, n), np.int32)]
+    for rewrite in (partition, form_tiles, compact_buffers, promote_tiles):
+        rewrite(func)
+        np.testing.assert_array_equal(interp.run(reread(func), arrays)[0], exact)
+    assert " narrow, " in str(func)
+    np.testing.assert_array_equal(c_run.run(func, arrays)[0], exact)
+    for bits, instructions in {(WIDEST, ("pmaddwd", "pmaddubsw")), (128, ("pmaddwd", "pmaddubsw")), (WIDEST, DOTS)}:
+        for shift in (0, 8):
+            np.testing.assert_array_equal(native_kernel(func, bits, instructions)(arrays, shift)[0], exact)
+
+
 def test_subnormal_and_infinite_factors():
     func = parse(dense("bf16", 1, 16, 2, 16))
     for rewrite in (partition, form_tiles, promote_tiles):
@@ -131,13 +159,14 @@ def test_registers_are_counted_in_words():
 @pytest.mark.parametrize(
     ("target", "dots"),
     [
-        ("znver4", ("dpbf16ps", "dpbusd", "pmaddwd", "permi2b")),
-        ("znver4,-avx512bf16", ("dpbusd", "pmaddwd", "permi2b")),
-        ("znver4,-avx512f", ("pmaddwd",)),
-        ("znver5,-avx512f", ("dpbusd256", "pmaddwd")),
-        ("znver5,-avx512vnni", ("dpbf16ps", "dpbusd256", "pmaddwd", "permi2b")),
-        ("x86-64-v4", ("pmaddwd",)),
-        ("x86-64-v4,+avx512bf16", ("dpbf16ps", "pmaddwd")),
+        ("znver4", ("dpbf16ps", "dpbusd", "pmaddwd", "pmaddubsw", "permi2b")),
+        ("znver4,-avx512bf16", ("dpbusd", "pmaddwd", "pmaddubsw", "permi2b")),
+        ("znver4,-avx512f", ("pmaddwd", "pmaddubsw")),
+        ("znver5,-avx512f", ("dpbusd256", "pmaddwd", "pmaddubsw")),
+        ("znver5,-avx512vnni", ("dpbf16ps", "dpbusd256", "pmaddwd", "pmaddubsw", "permi2b")),
+        ("x86-64-v4", ("pmaddwd", "pmaddubsw")),
+        ("x86-64-v4,+avx512bf16", ("dpbf16ps", "pmaddwd", "pmaddubsw")),
+        ("x86-64", ("pmaddwd",)),
         ("aarch64", ()),
     ],
 )
