@@ -27,7 +27,7 @@ from mlc.dialects.index import const, dim
 from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import NO_FLAGS, Builder, lanes_of, vector_type
 from mlc.lowering.loop_to_llvm.matrix import matrix_contract
-from mlc.lowering.loop_to_llvm.tiles import Chunk, Tile, chunks
+from mlc.lowering.loop_to_llvm.tiles import Chunk, Tile, chunks, positions
 
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering
@@ -165,7 +165,8 @@ def contract(f: FunctionLowering, op: loop.ContractOp) -> None:
     if unsigned == (False, True):
         factors, unsigned, narrow = factors[::-1], (True, False), narrow[::-1]
     apart = [_taken_apart(f.b, p, element, t.element_type, u) for p, u in zip(factors, unsigned, strict=True)]
-    pairs = [_pairs(f.b, p, element, u) for p, u in zip(factors, unsigned, strict=True)]
+    spread = [_spread(f.b, p, t.get_shape()[-1]) for p in factors]
+    pairs = [_pairs(f.b, p, element, u) for p, u in zip(spread, unsigned, strict=True)]
     addend, out = f.tile(op.c), list[SSAValue]()
     per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
     steps: list[tuple[int, ...]] = [()] if op.steps is None else [(s,) for s in range(op.steps)]
@@ -263,6 +264,18 @@ def _pairs(b: Builder, words: Tile, element: Attribute, unsigned: bool) -> list[
         return [lambda n=n: _every_other_byte(b, words.at(n), place, unsigned) for n in range(len(words.values))]
 
     return [Tile(words.shape, i32, words.lanes, part(k)) for k in range(2)]
+
+
+def _spread(b: Builder, words: Tile, size: int) -> Tile:
+    """Words of `size` lanes: a broadcast one is splat before it is unpacked, as a load that splats costs no more."""
+    if words.shape[-1] == size:
+        return words
+    shape, per_row = (*words.shape[:-1], size), len(chunks(size, words.lanes))
+    thunks: list[Callable[[], SSAValue]] = [
+        lambda k=k, o=outer, c=chunk: words.take(b, o, k % per_row, c)
+        for k, (outer, chunk) in enumerate(positions(shape, words.lanes))
+    ]
+    return Tile(shape, words.element, words.lanes, thunks)
 
 
 def _every_other_byte(b: Builder, word: SSAValue, place: int, unsigned: bool) -> SSAValue:
