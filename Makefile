@@ -10,6 +10,9 @@ DEMO   ?= .venv-demo
 PYTEST_FLAGS ?= -q -n 2 --dist worksteal
 LIT_FLAGS    ?= -q
 
+# Python keeps the bytecode of what it imports: a process of a test would take half a second longer without it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help venv test quick test-ci test-tools tutorial-plots pytest check-models filecheck lint types demo bench bench-peers bench-kinds bench-architectures bench-microkernels bench-precisions calibrate bench-quantized bench-compile conformance fuzz mutants bisect-score clean
 
@@ -21,7 +24,7 @@ venv: $(VENV)/.installed ## install mlc and its development tools into .venv
 # Installed again only when the list of packages changes. uv if there is one, else pip.
 define install
 	@if command -v uv >/dev/null; then \
-	  uv venv -q --allow-existing --python $(PYTHON) $(1) && uv pip install -q -p $(1)/bin/python -e . --group $(2); \
+	  uv venv -q --allow-existing --python $(PYTHON) $(1) && uv pip install -q --compile-bytecode -p $(1)/bin/python -e . --group $(2); \
 	else \
 	  $(PYTHON) -m venv $(1) && $(1)/bin/pip install -q --disable-pip-version-check -U 'pip>=25.1' && \
 	  $(1)/bin/pip install -q --disable-pip-version-check -e . --group $(2); \
