@@ -1,12 +1,14 @@
 """
 Measure quantised models: mlc beside onnxruntime and OpenVINO, in bytes and floats; `make bench-quantized` runs this.
 
-    python benchmarks/quantized.py [--quick] [--model resnet50] [--threads 1] [--prepare]
+    python benchmarks/quantized.py [--quick] [--model resnet50] [--threads 1] [--prepare] [--seven-bits]
 
 Each float model is quantised by onnxruntime (`quantize_static`: pairs, unsigned data, signed weights a channel; text
 encoders by `quantize_dynamic`, too) and by `mlc.quantize`, with the same inputs. Prints times and how far values are
 apart, and writes every figure with its spread as JSON. Quantised files stay in build/quantized; `--prepare` only makes
-them, and compiles, so that a later run measures nothing but running. How figures are taken: benchmarks/measure.py.
+them, and compiles, so that a later run measures nothing but running. `--seven-bits`: all weights are from -63 to 63;
+without dot products of bytes onnxruntime and OpenVINO saturate sums of products of larger ones. How figures are taken:
+benchmarks/measure.py.
 """
 
 import argparse
@@ -59,8 +61,9 @@ def _raise_opset(path: Path) -> None:
 class Quantised:
     """A model in floats and in bytes, as files."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, weight_bits: int = 8) -> None:
         KEPT.mkdir(parents=True, exist_ok=True)
+        self.weight_bits, self.suffix = weight_bits, "" if weight_bits == 8 else str(weight_bits)
         self.case = models.case(name, KEPT)
         self.stem = KEPT / name.replace(" ", "-")
         self.float = self.file("f32")
@@ -70,9 +73,9 @@ class Quantised:
         self.probes = [self._other(seed) for seed in range(1, 1 + _PROBES)]
         self.pairs = self._make(PAIRS, self._static)
         self.dynamic = self._make(DYNAMIC, self._dynamic) if self._is_text else None
-        self.calibrated = self.stem.with_name(f"{self.stem.name}.int8.mlir")
+        self.calibrated = self.stem.with_name(f"{self.stem.name}.int8{self.suffix}.mlir")
         if not self.calibrated.exists():
-            mlc.quantize(self.float, self._samples).save(self.calibrated)
+            mlc.quantize(self.float, self._samples, weight_bits=weight_bits).save(self.calibrated)
 
     def file(self, kind: str) -> Path:
         """Where the model of a kind lies."""
@@ -93,7 +96,7 @@ class Quantised:
         return other | {name: self.case.inputs[name] for name in other if "mask" in name}
 
     def _make(self, kind: str, make: Callable[[Path], None]) -> Path:
-        path = self.file(kind)
+        path = self.file(kind + self.suffix)
         if not path.exists():
             make(path)
         return path
@@ -102,6 +105,7 @@ class Quantised:
         from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
 
         options: Any = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8, "per_channel": True}
+        options["reduce_range"] = self.weight_bits == 7
         if self._is_text:
             options["op_types_to_quantize"] = ["MatMul", "Gemm"]  # a mask's least number leaves no levels for others
         reader: Any = _Reader(self._samples)
@@ -110,7 +114,8 @@ class Quantised:
     def _dynamic(self, path: Path) -> None:
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
-        quantize_dynamic(self.float, path, weight_type=QuantType.QInt8, per_channel=True)
+        reduced = self.weight_bits == 7
+        quantize_dynamic(self.float, path, weight_type=QuantType.QInt8, per_channel=True, reduce_range=reduced)
 
     def runs(self, threads: int) -> dict[str, Callable[[Arrays], list[Any]]]:
         """The measured programs by name, each a function of the inputs."""
@@ -236,6 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="measure quantised models beside onnxruntime and OpenVINO")
     parser.add_argument("--quick", action="store_true", help="less time")
     parser.add_argument("--prepare", action="store_true", help="make and compile the models only")
+    parser.add_argument("--seven-bits", action="store_true", help="weights from -63 to 63")
     parser.add_argument("--only", choices=("times", "values"), help="default: both")
     parser.add_argument("--model", action="append", choices=NAMES, help="a model; may be repeated")
     parser.add_argument("--threads", type=int, action="append", help="default: 1 and 2")
@@ -247,7 +253,7 @@ def main() -> None:
     seconds = args.seconds or (0.5 if args.quick else 3.0)
     record: dict[str, Any] = {"times": [], "values": {}}
     for name in args.model or [one for one in NAMES if one in models.available()]:
-        model = Quantised(name)
+        model = Quantised(name, 7 if args.seven_bits else 8)
         for threads in threads_of(args):
             programs = model.runs(threads) | model.openvino_runs(threads)
             runs = {who: partial(run, model.case.inputs) for who, run in programs.items()}

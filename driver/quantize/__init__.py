@@ -18,7 +18,7 @@ from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.driver.quantize.calibrate import METHODS, Histogram, Range
 from mlc.driver.quantize.simulate import Simulation, Unit, relative_error, units_of
 from mlc.frontends.common.model import Model, name_attrs
-from mlc.passes.graph.precision.quantize import RANGE, quantisable, range_attribute
+from mlc.passes.graph.precision.quantize import RANGE, WEIGHT_BITS, quantisable, range_attribute
 from mlc.passes.graph.precision.to_mixed_precision import ERROR
 from mlc.support.errors import UserError
 
@@ -45,6 +45,7 @@ def quantize(
     last: bool = True,
     depthwise: bool = False,
     budget: float | None = None,
+    weight_bits: int = 8,
     shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> Model:
     """
@@ -56,13 +57,15 @@ def quantize(
     that costs least at the model's outputs. `first` and `last` say whether the first and the last layer are quantised
     too, `depthwise` whether depthwise convolutions are: that is faster, and with one scale for channels of different
     ranges less accurate; other convolutions of groups never are. With a `budget`, layers stay in floats, the most
-    sensitive ones for their work first, until the error that is simulated on the inputs is below it. The module's
+    sensitive ones for their work first, until the error that is simulated on the inputs is below it. `weight_bits=7`
+    keeps weights from -63 to 63, for CPUs without dot products of bytes (AVX2 alone), which multiply such ones up to
+    twice as fast (docs/quantization.md). The module's
     attribute `mlc.relative_error` (`exe.report["relative_error"]`) is measured on the inputs: root mean square.
 
-    Raises UserError for an unknown method, a percentile or budget out of range, no inputs, and a model without layers
-    that can be quantised.
+    Raises UserError for an unknown method, a percentile, budget or number of bits out of range, no inputs, and a model
+    without layers that can be quantised.
     """
-    _check_options(method, percentile, budget)
+    _check_options(method, percentile, budget, weight_bits)
     samples = _samples(inputs)
     result = copied(load_model(model, shapes))
     attach_store(result.module, result.weights)
@@ -74,22 +77,24 @@ def quantize(
         raise UserError("expected a model with convolutions or dense layers by constant weights, but found none")
     units = units_of(ops)
     histograms, expected = observe(result, [unit.value for unit in units], samples)
-    for unit, limits in _chosen(result, units, histograms, samples, expected, method, percentile, budget):
+    for unit, limits in _chosen(result, units, histograms, samples, expected, method, percentile, budget, weight_bits):
         for op in unit.layers:
             op.attributes[RANGE] = range_attribute(*limits)
-    run_passes(result.module, ctx, ["graph-quantize", "graph-canonicalize"])
+    run_passes(result.module, ctx, [f"graph-quantize{{weight-bits={weight_bits}}}", "graph-canonicalize"])
     found = _outputs(result, samples)
     result.module.attributes[ERROR] = FloatAttr(relative_error(expected, found), f64)
     return result
 
 
-def _check_options(method: str, percentile: float, budget: float | None) -> None:
+def _check_options(method: str, percentile: float, budget: float | None, weight_bits: int) -> None:
     if method not in (*METHODS, SEARCH):
         raise UserError(f"expected a method of {', '.join((*METHODS, SEARCH))}, but got {method!r}")
     if not 50 < percentile <= 100:
         raise UserError(f"expected a percentile above 50 and up to 100, but got {percentile!r}")
     if budget is not None and not 0 <= budget < 1:
         raise UserError(f"expected a budget from 0 to 1, a relative error, but got {budget!r}")
+    if weight_bits not in WEIGHT_BITS:
+        raise UserError(f"expected weight_bits of 7 or 8, but got {weight_bits!r}")
 
 
 def _samples(inputs: Iterable[Sample] | Sample) -> list[Sample]:
@@ -109,13 +114,14 @@ def _chosen(
     method: str,
     percentile: float,
     budget: float | None,
+    weight_bits: int,
 ) -> list[tuple[Unit, Range]]:
     """The units to quantise, each with its range."""
     methods = list(METHODS.values()) if method == SEARCH else [METHODS[method]]
     candidates = [[choose(histogram, percentile) for choose in methods] for histogram in histograms]
     if method != SEARCH and budget is None:
         return [(unit, ranges[0]) for unit, ranges in zip(units, candidates, strict=True)]
-    simulation = Simulation(model, units, samples, expected)
+    simulation = Simulation(model, units, samples, expected, weight_bits)
     ranges = simulation.best_ranges(candidates)
     inside = range(len(units)) if budget is None else simulation.within(budget, ranges, units)
     return [(units[k], ranges[k]) for k in inside]

@@ -95,10 +95,11 @@ class Simulation:
         units: Sequence[Unit],
         samples: Sequence[Mapping[str, ArrayLike]],
         outputs: Sequence[Sequence[Any]],
+        weight_bits: int = 8,
     ) -> None:
         self.samples, self.outputs = samples, outputs
         self.count = len(units)
-        self.exe = compile_model(_simulated(model, units))
+        self.exe = compile_model(_simulated(model, units, weight_bits))
 
     def error(self, ranges: Mapping[int, Range], most: int | None = None) -> float:
         """The relative error if these units are quantised by these ranges and the others stay in floats."""
@@ -133,7 +134,7 @@ class Simulation:
         return sorted(inside)
 
 
-def _simulated(model: Model, units: Sequence[Unit]) -> Model:
+def _simulated(model: Model, units: Sequence[Unit], weight_bits: int) -> Model:
     """A copy of a model with the input `SETTINGS`, whose units are simulated as it says."""
     clones: dict[SSAValue, SSAValue] = {}
     copy = Model(model.module.clone(clones), model.weights)
@@ -142,7 +143,7 @@ def _simulated(model: Model, units: Sequence[Unit]) -> Model:
     settings = block.insert_arg(tensor((len(units), 3)), len(block.args))
     for k, unit in reversed(list(enumerate(units))):  # the weights of what makes a value come before its own rounding
         layers = [owner for op in unit.layers if isinstance(owner := clones[op.results[0]].owner, Conv2dOp | DenseOp)]
-        _Simulator(block, settings, k).unit(clones[unit.value], layers)
+        _Simulator(block, settings, k, weight_bits).unit(clones[unit.value], layers)
     main.properties["function_type"] = FunctionType.from_lists(
         [v.type for v in block.args], list(main.function_type.outputs)
     )
@@ -153,8 +154,8 @@ def _simulated(model: Model, units: Sequence[Unit]) -> Model:
 class _Simulator(Quantizer):
     """Inserts the simulation of one unit."""
 
-    def __init__(self, block: Block, settings: SSAValue, number: int) -> None:
-        super().__init__(block)
+    def __init__(self, block: Block, settings: SSAValue, number: int, weight_bits: int) -> None:
+        super().__init__(block, weight_bits)
         self.settings, self.number = settings, number
 
     def unit(self, value: SSAValue, layers: Sequence[Conv2dOp | DenseOp]) -> None:

@@ -9,7 +9,10 @@ from test_precision import convolutions, transformer
 from test_quantized import graph_text
 
 import mlc
+from mlc.dialects.attributes import NARROW_BYTES
 from mlc.dialects.graph.store import attach_store
+from mlc.driver.models.compilation import Compilation
+from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.driver.quantize import PREPARE, observe
 from mlc.driver.quantize.calibrate import Histogram, by_divergence, by_error, by_percentile, minmax
@@ -99,6 +102,18 @@ def test_the_first_and_the_last_layer_may_stay(network: Small) -> None:
     assert (everything, inner) == (6, 4)
 
 
+def test_weights_of_seven_bits(network: Small) -> None:
+    """For CPUs without dot products of bytes: all weights are from -63 to 63, and the error grows little."""
+    errors, narrow = {}, {}
+    for bits in (8, 7):
+        quantised = mlc.quantize(mlc.load(network.proto()), network.arrays, weight_bits=bits)
+        errors[bits] = mlc.compile(quantised, threads=1).report["relative_error"]
+        kernels = Compilation(quantised, Options("x86-64-v3", threads=1)).plan()[1].values()
+        narrow[bits] = sum(NARROW_BYTES in kernel.attributes for kernel in kernels)
+    assert (narrow[8], narrow[7]) == (0, 6)
+    assert 0 < errors[7] < 3 * errors[8]
+
+
 def test_a_quantised_model_is_saved_and_loaded(network: Small, tmp_path: Any) -> None:
     model = mlc.quantize(mlc.load(network.proto()), network.arrays)
     model.save(tmp_path / "int8.mlir")
@@ -124,6 +139,8 @@ def test_what_cannot_be_calibrated(network: Small) -> None:
         mlc.quantize(model, network.arrays, "percentile", percentile=101)
     with pytest.raises(UserError, match="expected a budget from 0 to 1, a relative error, but got 2"):
         mlc.quantize(model, network.arrays, budget=2)
+    with pytest.raises(UserError, match="expected weight_bits of 7 or 8, but got 4"):
+        mlc.quantize(model, network.arrays, weight_bits=4)
     with pytest.raises(UserError, match="expected at least one dict of inputs to calibrate with, but got none"):
         mlc.quantize(model, [])
     nan = {name: np.full_like(a, np.nan) for name, a in network.arrays.items()}

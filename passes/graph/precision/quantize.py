@@ -40,12 +40,13 @@ from mlc.dialects.graph.types import Dim
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.rewriting import Rewriter, functions, outer_blocks
-from mlc.support.errors import fail
+from mlc.support.errors import UserError, fail
 
 RANGE = "mlc.range"
 """The attribute of a contraction that holds the observed range of its data."""
 LEVELS = 255
-WEIGHT_LEVELS = 127
+WEIGHT_BITS = (7, 8)
+"""The bits that quantised weights may have: seven can be multiplied in pairs without dot products of bytes."""
 BIAS_ROOM = 2.0**29
 """The largest absolute value of a quantised bias, which leaves room in int32 for the sum of products."""
 Contraction: TypeAlias = Conv2dOp | DenseOp
@@ -87,8 +88,8 @@ def parameters(low: float, high: float) -> tuple[float, int]:
 class Quantizer:
     """Quantises the contractions of one block that have a range."""
 
-    def __init__(self, block: Block) -> None:
-        self.block = block
+    def __init__(self, block: Block, weight_bits: int = 8) -> None:
+        self.block, self.weight_levels = block, (1 << (weight_bits - 1)) - 1
         self.data: dict[tuple[SSAValue, float, int], SSAValue] = {}
         self.rw = Rewriter()
 
@@ -158,10 +159,10 @@ class Quantizer:
             self.block.insert_op_before(op, before)
 
     def weight_scale(self, w: SSAValue) -> SSAValue:
-        """One scale for each output channel, which maps its largest weight to 127."""
+        """One scale for each output channel, which maps its largest weight to 127, or to 63 of seven bits."""
         axes = tuple(range(1, len(shape_of(w.type))))
         largest = self.rw.make(MaxOp, self.rw.make(AbsOp, w), axes=axes)
-        levels = self.rw.insert(ConstantOp.make(float(WEIGHT_LEVELS), dtype="float32"))
+        levels = self.rw.insert(ConstantOp.make(float(self.weight_levels), dtype="float32"))
         tiny = self.rw.insert(ConstantOp.make(TINY, dtype="float32"))
         return self.rw.make(MaximumOp, self.rw.make(DivideOp, largest, levels), tiny)
 
@@ -234,10 +235,14 @@ class QuantizePass(ModulePass):
     name = "graph-quantize"
     error_budget: ClassVar[float] = 0.25
     """The part of its largest element by which a result may move under validation: steps of 1/255 in each layer."""
+    weight_bits: int = 8
+    """7 or 8."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Rewrite the module in place."""
+        """Rewrite the module in place; UserError for another number of bits than `WEIGHT_BITS`."""
+        if self.weight_bits not in WEIGHT_BITS:
+            raise UserError(f"expected weights of 7 or 8 bits, but got {self.weight_bits!r}")
         for function in functions(op):
             for block in outer_blocks(function):
-                Quantizer(block).run()
+                Quantizer(block, self.weight_bits).run()
         eliminate_dead_code(op)
