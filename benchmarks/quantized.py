@@ -73,7 +73,7 @@ class Quantised:
         self.probes = [self._other(seed) for seed in range(1, 1 + _PROBES)]
         self.pairs = self._make(PAIRS, self._static)
         self.dynamic = self._make(DYNAMIC, self._dynamic) if self._is_text else None
-        self.calibrated = self.stem.with_name(f"{self.stem.name}.int8{self.suffix}.mlir")
+        self.calibrated = self.stem.with_name(f"{self.stem.name}.int{weight_bits}.mlir")
         if not self.calibrated.exists():
             mlc.quantize(self.float, self._samples, weight_bits=weight_bits).save(self.calibrated)
 

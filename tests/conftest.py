@@ -27,8 +27,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests with their tier: `ci` wins over `quick`."""
+    """Mark tests with their tier: `ci` wins over `quick`; tests that are marked `slow` are in none."""
     for item in items:
+        if item.get_closest_marker("slow") is not None:
+            continue
         name = item.nodeid.removeprefix("tests/")
         for tier in ("ci", "quick"):
             if any(name == one or name.startswith((f"{one}/", f"{one}::", f"{one}[")) for one in TIERS[tier]):

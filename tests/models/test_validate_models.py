@@ -49,7 +49,11 @@ class FivePoints(ValidateInstrument):
         super()._check(executable, text, module_pass)
 
 
-@pytest.mark.parametrize("name", zoo.MODELS)
+FAST = ("magika", "rec")
+"""The models that CI validates, in about a minute; those of the others are slow tests."""
+
+
+@pytest.mark.parametrize("name", [n if n in FAST else pytest.param(n, marks=pytest.mark.slow) for n in zoo.MODELS])
 def test_no_level_changes_what_a_model_computes(name: str) -> None:
     model = mlc.load(zoo.model(name, zoo.MODELS[name].small))
     attach_store(model.module, model.weights)
