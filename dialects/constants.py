@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
+
+from mlc.dialects.attributes import NARROW_BYTES
 
 
 def numbers(value: DenseIntOrFPElementsAttr) -> Sequence[int | float]:
@@ -18,6 +20,11 @@ def integers(attribute: Attribute | None) -> tuple[int, ...] | None:
     if not isinstance(attribute, DenseArrayBase):
         return None
     return cast("DenseArrayBase[IntegerType]", attribute).get_values()
+
+
+def narrow_arguments(kernel: Operation) -> tuple[int, ...]:
+    """The numbers of a kernel's arguments whose bytes are promised to be from -64 to 64 (`NARROW_BYTES`)."""
+    return integers(kernel.attributes.get(NARROW_BYTES)) or ()
 
 
 def items(attribute: Attribute) -> tuple[Attribute, ...]:

@@ -11,7 +11,9 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
-from mlc.dialects.graph import GraphOp, ParamOp
+from mlc.dialects.constants import narrow_arguments
+from mlc.dialects.graph import CallOp, GraphOp, ParamOp
+from mlc.dialects.symbol_lookup import lookup_symbol
 from mlc.support.dtypes import dtype_of
 from mlc.validation.execute import Types, types_of
 
@@ -45,8 +47,16 @@ class RandomWeights:
                 positive = any("norm" in use.operation.name for use in op.results[0].uses)
                 if types is not None:
                     (array,) = random_arrays(types, self.seed + zlib.crc32(name.encode()), positive)
+                    array = narrowed(array) if _is_narrow(op.results[0]) else array
                     return scaled_weight(array, op.results[0])
         raise ValueError(f"expected a graph.param of {name!r} with a static shape")
+
+
+def _is_narrow(weight: SSAValue) -> bool:
+    """Whether a kernel that reads a weight calls it narrow."""
+    calls = [(use.index, use.operation) for use in weight.uses]
+    kernels = [(index, lookup_symbol(op, op.callee)) for index, op in calls if isinstance(op, CallOp)]
+    return any(kernel is not None and index in narrow_arguments(kernel) for index, kernel in kernels)
 
 
 def scaled_weight(array: Any, value: SSAValue) -> Any:
@@ -78,10 +88,17 @@ def fitted(arrays: Sequence[Any], types: Types) -> list[Any] | None:
 def random_inputs(func: Operation, types: Types, seed: int) -> list[Any]:
     """Random arrays for the arguments of a function; those that are weights of contractions are scaled."""
     arrays = random_arrays(types, seed)
+    for number in narrow_arguments(func):
+        arrays[number] = narrowed(arrays[number])
     if func.name != "func.func":
         return arrays
     arguments = func.regions[0].block.args
     return [scaled_weight(array, value) for array, value in zip(arrays, arguments, strict=True)]
+
+
+def narrowed(array: Any) -> Any:
+    """Bytes over their whole range as bytes from -64 to 63, for arguments that a kernel calls narrow."""
+    return array >> 1
 
 
 def random_arrays(types: Types, seed: int, positive: bool = False) -> list[Any]:

@@ -29,6 +29,7 @@ from mlc.dialects.attributes import (
     MAIN_SHAPES,
     NATIVE_SIGNATURE,
 )
+from mlc.dialects.constants import narrow_arguments
 from mlc.dialects.graph.dims import DimsAttr
 from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.dialects.index import IndexMapAttr, dim
@@ -36,7 +37,7 @@ from mlc.interp import values as V
 from mlc.interp.sizes import shapes_at, sizes_of, solved_types, typical_of
 from mlc.lowering.graph_to_main.convert import is_main_on_buffers
 from mlc.support.errors import UserError, did_you_mean
-from mlc.validation.inputs import random_arrays
+from mlc.validation.inputs import narrowed, random_arrays
 from mlc.validation.plans.plan_places import symbols_on
 
 NAME = "graph.name"
@@ -298,7 +299,8 @@ def random_inputs(signature: FunctionSignature, given: Mapping[str, Any], seed: 
         shape = signature.shape(k, sizes)
         if shape is None:
             raise UserError(f"expected an array for input {argument} of @{signature.function}, whose sizes are open")
-        arrays[argument.name] = random_arrays(((shape, argument.dtype.name),), seed + k)[0]
+        array = random_arrays(((shape, argument.dtype.name),), seed + k)[0]
+        arrays[argument.name] = narrowed(array) if k in narrow_arguments(signature.func) else array
     if signature.level not in ("graph", "main"):
         arrays |= {name: sizes[name] for name in signature.symbols if name in sizes}
     return arrays

@@ -38,6 +38,7 @@ from mlc.dialects.attributes import (
     KERNEL_BUFFERS,
     KERNEL_SIZES,
     LOOP_COLD,
+    NARROW_BYTES,
     NATIVE_SCRATCH_BYTES,
     NATIVE_SIGNATURE,
     NATIVE_SYMBOLIC_BYTES,
@@ -404,6 +405,7 @@ def lower_kernel(
     op.attributes[NATIVE_SCRATCH_BYTES] = IntegerAttr(kernel.scratch_bytes, i64)
     op.attributes[NATIVE_WORKSPACE_BYTES] = IntegerAttr(kernel.workspace_bytes, i64)
     op.attributes[NATIVE_SIGNATURE] = _signature(func)
+    op.attributes |= {name: a for name, a in func.attributes.items() if name == NARROW_BYTES}
     if isinstance(sizes := func.attributes.get(KERNEL_SIZES), ArrayAttr):
         op.attributes[KERNEL_SIZES] = sizes
     if f.symbolic.rows:

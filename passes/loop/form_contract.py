@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.attributes import NARROW_BYTES
-from mlc.dialects.constants import integers
+from mlc.dialects.constants import narrow_arguments
 from mlc.dialects.index import Index
 from mlc.passes.loop.index_space.domain import body_ops
 
@@ -62,7 +61,7 @@ def is_narrow(v: SSAValue) -> bool:
     buffer = source.owner.buffer
     if not isinstance(buffer, BlockArgument) or not isinstance(func := buffer.block.parent_op(), loop.FuncOp):
         return False
-    return buffer.index in (integers(func.attributes.get(NARROW_BYTES)) or ())
+    return buffer.index in narrow_arguments(func)
 
 
 def drop_cast(v: SSAValue) -> None:

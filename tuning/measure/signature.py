@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import AnyFloat, IndexType, TensorType
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects import loop, te
+from mlc.dialects.constants import narrow_arguments
 from mlc.dialects.index import Index
 from mlc.interp.compare import epsilon
 from mlc.interp.sizes import shapes_at, typical_of
@@ -70,6 +71,8 @@ def _spans(kernel: te.FuncOp) -> dict[int, tuple[int, int]]:
             before = found.get(number, (low, high))
             found[number] = max(low, before[0]), max(low, min(high, before[1]))
 
+    for number in narrow_arguments(kernel):
+        narrow(kernel.args[number], -loop.NARROW_LIMIT, loop.NARROW_LIMIT)
     for op in kernel.walk():
         if isinstance(op, te.ReadOp):
             for value in op.indices:

@@ -7,13 +7,19 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from xdsl.parser import Parser
 
 import mlc
 from mlc.driver.models.compilation import Compilation
 from mlc.driver.options import Options
+from mlc.driver.pipeline.manager import parse_pipeline, run_passes
+from mlc.driver.pipeline.registry import make_context
 from mlc.frontends.onnx.importer import import_model
 from mlc.support.errors import UserError
 from mlc.targets.target import Target
+from mlc.tuning.measure.signature import signature as tuned_signature
+from mlc.validation.inputs import RandomWeights, random_inputs
+from mlc.validation.validate_each import ValidateInstrument
 
 Array = np.ndarray[Any, np.dtype[Any]]
 ROWS, UNITS, DEPTH = 13, 48, 96
@@ -132,3 +138,49 @@ def test_a_weight_that_is_replaced(tmp_path: Path) -> None:
     module.load_params({packed: replacement[packed]})
     module.run(x=x)
     np.testing.assert_array_equal(module.get_output(0), x.astype(np.int64) @ other.astype(np.int64))
+
+
+KERNEL = """
+te.func @dense(%x: tensor<13x96xi8>, %w: tensor<3x24x16x4xi8>) -> tensor<13x48xi32>
+    attributes {mlc.narrow_bytes = array<i64: 1>} {
+  %y = te.compute "dense" (%i : 13, %j : 48) reduce (%k : 96) sum {
+    %0 = te.read %x[%i, %k] : i8
+    %1 = te.read %w[%j floordiv 16, %k floordiv 4, %j mod 16, %k mod 4] : i8
+    %2 = arith.extui %0 : i8 to i32
+    %3 = arith.extsi %1 : i8 to i32
+    %4 = arith.muli %2, %3 : i32
+    te.yield %4 : i32
+  } : tensor<13x48xi32>
+  te.return %y : tensor<13x48xi32>
+}"""
+
+
+def test_random_inputs_keep_the_promise() -> None:
+    """Validation and tuning call kernels on random arrays, those of narrow arguments from -64 to 64."""
+    ctx = make_context()
+    module = Parser(ctx, KERNEL).parse_module()
+    assert [one.span for one in tuned_signature(module.body.block.first_op).inputs] == [None, (-64, 64)]
+    passes = parse_pipeline("kernel-O3", Options(TARGET, threads=1).settings())
+    instrument = ValidateInstrument()
+    run_passes(module, ctx, passes, instruments=[instrument])
+    assert "llvm.x86.avx2.pmadd.ub.sw" in str(module)
+    (kernel,) = [op for op in module.walk() if "mlc.signature" in op.attributes]
+    data, weight = random_inputs(kernel, [((13, 96), "int8"), ((3, 24, 16, 4), "int8")], 0)
+    assert (weight.min(), weight.max()) == (-64, 63)
+    assert data.min() < -100
+
+
+def test_random_weights_keep_the_promise() -> None:
+    text = """
+func.func @main(%x: tensor<13x96xui8>) -> tensor<13x48xi32> {
+  %w = graph.param "w" : tensor<48x96xi8>
+  %0 = graph.call @dense(%x, %w) : (tensor<13x96xui8>, tensor<48x96xi8>) -> tensor<13x48xi32>
+  return %0 : tensor<13x48xi32>
+}
+func.func private @dense(%a0: tensor<13x96xui8>, %a1: tensor<48x96xi8>) -> tensor<13x48xi32>
+    attributes {graph.kernel, mlc.narrow_bytes = array<i64: 1>} {
+  %0 = graph.dense %a0, %a1 {out_dtype = "int32"} : (tensor<13x96xui8>, tensor<48x96xi8>) -> tensor<13x48xi32>
+  return %0 : tensor<13x48xi32>
+}"""
+    weight = RandomWeights(Parser(make_context(), text).parse_module()).array("w")
+    assert (weight.min(), weight.max()) == (-64, 63)
