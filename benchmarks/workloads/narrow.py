@@ -56,7 +56,7 @@ _qdq("conv 3x3 of seven bits", 3, (32, 64, 128), (14, 56), most=_SEVEN_BITS)
 _qdq("conv 1x1 of seven bits", 1, (64, 128, 256), (14, 56), most=_SEVEN_BITS)
 
 
-@kind("int8/matmul", tolerance=0.02)
+@kind("int8/matmul", tolerance=_ROUNDING_STEP)
 def qdq_matmul(net: Net) -> str:
     m, n, k = net.span("m", 1, 128), net.pick("n", 384, 768), net.pick("k", 384, 768)
     x = _rounded(net, net.input(m, k), 1 / 127)
