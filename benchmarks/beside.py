@@ -1,6 +1,7 @@
 """One model file on mlc beside onnxruntime and OpenVINO in one process: values first, then times in turns."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -68,14 +69,19 @@ def measure(name: str, sizes: str, path: Path, inputs: dict[str, Any], args: "Se
     entry.error = min(errors.values())
     if not entry.error <= args.tolerance:
         entry.reason = f"values differ: {entry.error:.1e} of the greatest, but {args.tolerance:.0e} are allowed"
-    else:  # mlc and another peer agree
-        for name in [name for name, error in errors.items() if not error <= args.tolerance]:
-            entry.left_out[name] = f"its values are {errors[name]:.1e} away from those of mlc and the other peer"
-            del runs[name]
+    else:
+        _leave_out_wrong(entry, runs, errors, args.tolerance)
     entry.runs = runs_of({OURS: lambda: exe(inputs), **runs}, args.seconds, args.threads)
     entry.ratio = best_ratio(entry.runs, OURS)
     _explain(entry, exe, path, inputs, ours)
     return entry
+
+
+def _leave_out_wrong(entry: Entry, runs: dict[str, Run], errors: Mapping[str, float], tolerance: float) -> None:
+    """Leave out peers whose values are wrong, since mlc and another peer agree."""
+    for name in [name for name, error in errors.items() if not error <= tolerance]:
+        entry.left_out[name] = f"its values are {errors[name]:.1e} away from those of mlc and the other peer"
+        del runs[name]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 from onnx import TensorProto
 
 from .kind import kind
-from .net import Net
+from .net import SEVEN_BITS, Net
 
 
 def _rounded(net: Net, x: str, scale: float) -> str:
@@ -14,14 +14,9 @@ def _rounded(net: Net, x: str, scale: float) -> str:
 
 
 _ROUNDING_STEP = 0.05
-"""More than one step of the bytes that a result is rounded to, of which its greatest value has 20 or more."""
-_SEVEN_BITS, _EIGHT_BITS = 63, 127
-"""
-The greatest magnitude of weights in bytes.
-
-Without VNNI onnxruntime and OpenVINO saturate sums of products of larger bytes than those of seven bits, with which
-models for such CPUs are quantised; OpenVINO in convolutions, both in products.
-"""
+"""The tolerance of results that are rounded to bytes: one step of 20 or more, which the greatest value has, may differ."""
+_EIGHT_BITS = 127
+"""The greatest magnitude of weights of eight bits."""
 
 
 def _bytes_weight(net: Net, *shape: int, most: int) -> str:
@@ -52,15 +47,15 @@ def _qdq(
 _qdq("conv 3x3", 3, (32, 64, 128), (14, 56))
 _qdq("conv 1x1", 1, (64, 128, 256), (14, 56))
 _qdq("conv 3x3 depthwise", 3, (64, 96, 144), (14, 56), True)
-_qdq("conv 3x3 of seven bits", 3, (32, 64, 128), (14, 56), most=_SEVEN_BITS)
-_qdq("conv 1x1 of seven bits", 1, (64, 128, 256), (14, 56), most=_SEVEN_BITS)
+_qdq("conv 3x3 of seven bits", 3, (32, 64, 128), (14, 56), most=SEVEN_BITS)
+_qdq("conv 1x1 of seven bits", 1, (64, 128, 256), (14, 56), most=SEVEN_BITS)
 
 
 @kind("int8/matmul", tolerance=_ROUNDING_STEP)
 def qdq_matmul(net: Net) -> str:
     m, n, k = net.span("m", 1, 128), net.pick("n", 384, 768), net.pick("k", 384, 768)
     x = _rounded(net, net.input(m, k), 1 / 127)
-    w = net.weight(k, n, dtype=np.int8, low=-_SEVEN_BITS, high=_SEVEN_BITS)
+    w = net.weight(k, n, dtype=np.int8, low=-SEVEN_BITS, high=SEVEN_BITS)
     scale, zero = net.const(0.008, np.float32), net.const(0, np.int8)
     return _rounded(net, net.op("MatMul", x, net.op("DequantizeLinear", w, scale, zero)), 0.02 * k**0.5)
 
@@ -69,7 +64,7 @@ def qdq_matmul(net: Net) -> str:
 def dynamic_matmul(net: Net) -> str:
     m, n, k = net.span("m", 1, 128), net.pick("n", 384, 768), net.pick("k", 384, 768)
     x, scale, zero = net.op("DynamicQuantizeLinear", net.input(m, k), outputs=3)
-    w = net.weight(k, n, dtype=np.int8, low=-_SEVEN_BITS, high=_SEVEN_BITS)
+    w = net.weight(k, n, dtype=np.int8, low=-SEVEN_BITS, high=SEVEN_BITS)
     y = net.op("Cast", net.op("MatMulInteger", x, w, zero), to=TensorProto.FLOAT)
     return net.op("Mul", y, net.op("Mul", scale, net.const(0.008, np.float32)))
 

@@ -10,6 +10,12 @@ from onnx import helper, numpy_helper
 
 OPSET = 20
 IR_VERSION = 10
+SEVEN_BITS = 63
+"""
+The greatest magnitude of weights in bytes with which the sum of two products by unsigned bytes fits in 16 bits.
+
+Without VNNI OpenVINO saturates larger ones in convolutions, onnxruntime and OpenVINO in products.
+"""
 
 
 class Net:

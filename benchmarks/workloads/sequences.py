@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from .kind import kind
-from .net import Net
+from .net import SEVEN_BITS, Net
 
 
 def _recurrent(op: str, gates: int, name: str, hidden: tuple[int, ...], length: tuple[int, int], both: bool) -> None:
@@ -34,8 +34,7 @@ _recurrent("RNN", 1, "RNN", (64, 128, 256), (10, 60), False)
 def dynamic_quantised(net: Net) -> str:
     h, t = net.pick("hidden", 128, 256), net.span("steps", 10, 30)
     x = net.input(t, 1, h)
-    # Seven bits: onnxruntime saturates larger ones without VNNI.
-    w, r = (net.weight(1, h, 4 * h, dtype=np.int8, low=-63, high=63) for _ in range(2))
+    w, r = (net.weight(1, h, 4 * h, dtype=np.int8, low=-SEVEN_BITS, high=SEVEN_BITS) for _ in range(2))
     scale, zero = net.const([0.0013], np.float32), net.const([0], np.int8)
     return net.op(
         "DynamicQuantizeLSTM", x, w, r, net.weight(1, 8 * h), "", "", "", "", scale, zero, scale, zero,

@@ -66,6 +66,7 @@ def quantize(
     without layers that can be quantised.
     """
     _check_options(method, percentile, budget, weight_bits)
+    weight_bits = int(weight_bits)
     samples = _samples(inputs)
     result = copied(load_model(model, shapes))
     attach_store(result.module, result.weights)

@@ -141,6 +141,8 @@ def test_what_cannot_be_calibrated(network: Small) -> None:
         mlc.quantize(model, network.arrays, budget=2)
     with pytest.raises(UserError, match="expected weight_bits of 7 or 8, but got 4"):
         mlc.quantize(model, network.arrays, weight_bits=4)
+    with pytest.raises(UserError, match="expected weights of 7 or 8 bits, but got 9"):
+        run_passes(model.module.clone(), make_context(), ["graph-quantize{weight-bits=9}"])
     with pytest.raises(UserError, match="expected at least one dict of inputs to calibrate with, but got none"):
         mlc.quantize(model, [])
     nan = {name: np.full_like(a, np.nan) for name, a in network.arrays.items()}

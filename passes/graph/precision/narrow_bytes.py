@@ -25,7 +25,7 @@ from mlc.dialects.loop import NARROW_LIMIT
 from mlc.support.weights import WeightStore
 from mlc.targets.target import Target
 
-NARROW_PRODUCT, DOT_PRODUCTS = "pmaddubsw", ("dpbusd", "dpbusd256")
+PAIR_PRODUCT, BYTE_PRODUCTS = "pmaddubsw", ("dpbusd", "dpbusd256")
 """The instruction that gains by narrow bytes, and those that make it needless; `Target.instructions` has a target's."""
 
 
@@ -47,7 +47,7 @@ class AnnotateNarrowBytesPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         instructions = Target.parse(self.target).instructions
-        if not self.fixed or NARROW_PRODUCT not in instructions or any(dot in instructions for dot in DOT_PRODUCTS):
+        if not self.fixed or PAIR_PRODUCT not in instructions or any(dot in instructions for dot in BYTE_PRODUCTS):
             return
         weights, calls = ByteConstants(store_of(op)), dict[str, list[CallOp]]()
         for call in op.walk():

@@ -3,6 +3,7 @@
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -13,6 +14,7 @@ import mlc
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 try:
+    import beside
     import paired
     from beside import Settings, measure
     from contenders import has_bytes_as_weights_alone
@@ -105,6 +107,26 @@ def test_peers_keep_activations_in_floats_where_the_model_does(tmp_path: Path) -
         path.write_bytes(KINDS[name].draw(0, smallest=True).model.SerializeToString())
         found[name] = has_bytes_as_weights_alone(path)
     assert list(found.values()) == [True, False, False]
+
+
+def test_a_peer_with_wrong_values_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the other peer agrees with mlc; where none does, the values of mlc are in question."""
+    drawn = KINDS["softmax/one row of 1000"].draw(0)
+    path = tmp_path / "kind.onnx"
+    path.write_bytes(drawn.model.SerializeToString())
+    (right,) = mlc.compile(drawn.model, threads=1)(drawn.inputs).values()
+
+    def measured(**values: np.ndarray) -> Any:
+        peers = {name: lambda: None for name in values}, {name: [one] for name, one in values.items()}
+        monkeypatch.setattr(beside, "_peers", lambda *_: peers)
+        return measure("softmax", drawn.sizes, path, drawn.inputs, Settings(1, 1e-4))
+
+    entry = measured(a=right, b=right * 1.1)
+    assert (list(entry.left_out), entry.reason, set(entry.runs[0])) == (["b"], "", {"mlc", "a"})
+    assert "9.1e-02 away from those of mlc and the other peer" in markdown([entry])
+    entry = measured(a=right * 1.1, b=right * 1.2)
+    assert (entry.left_out, set(entry.runs[0])) == ({}, {"mlc", "a", "b"})
+    assert entry.reason.startswith("values differ: 9.1e-02 of the greatest")
 
 
 def test_what_fails_is_listed(tmp_path: Path) -> None:
