@@ -14,7 +14,7 @@ def _rounded(net: Net, x: str, scale: float) -> str:
 
 
 _ROUNDING_STEP = 0.05
-"""The tolerance of results that are rounded to bytes: one step of 20 or more, which the greatest value has, may differ."""
+"""The tolerance of results that are rounded to bytes: one may be a step away, of the 20 or more of the greatest."""
 _EIGHT_BITS = 127
 """The greatest magnitude of weights of eight bits."""
 
