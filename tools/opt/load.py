@@ -11,10 +11,11 @@ import tomllib
 import traceback
 from collections.abc import Iterator, Mapping
 from importlib.metadata import EntryPoint
+from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import isabstract
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TypeGuard, cast
 
 from xdsl.ir import Dialect
@@ -123,9 +124,23 @@ def _is_free(stem: str, path: str) -> bool:
     return spec is None or (spec.origin is not None and Path(spec.origin).resolve() == Path(path).resolve())
 
 
+class _SourceLoader(SourceFileLoader):
+    """
+    Compiles a file from its text each time, and keeps no bytecode.
+
+    Python's bytecode files hold the second and the size of their source: of two versions of a user's file of one
+    size, saved within a second, it would run the first.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
 def _execute(path: str) -> ModuleType:
     name = f"mlc_loaded_{Path(path).stem}"
-    spec = spec_from_file_location(name, path)
+    loader = _SourceLoader(name, path) if Path(path).suffix == ".py" else None
+    spec = spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:
         raise reject(Place(path), "cannot load the file: expected a Python file, NAME.py")
     module = module_from_spec(spec)
