@@ -10,8 +10,8 @@ import sys
 import tomllib
 import traceback
 from collections.abc import Iterator, Mapping
-from importlib.metadata import EntryPoint
 from importlib.machinery import SourceFileLoader
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from inspect import isabstract
 from pathlib import Path
