@@ -139,7 +139,7 @@ class _SourceLoader(SourceFileLoader):
 
 def _execute(path: str) -> ModuleType:
     name = f"mlc_loaded_{Path(path).stem}"
-    loader = _SourceLoader(name, path) if Path(path).suffix == ".py" else None
+    loader = _SourceLoader(name, str(Path(path).absolute())) if Path(path).suffix == ".py" else None
     spec = spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:
         raise reject(Place(path), "cannot load the file: expected a Python file, NAME.py")

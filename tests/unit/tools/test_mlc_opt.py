@@ -269,6 +269,14 @@ def test_plugins_are_found_by_their_entry_points(tmp_path):
     assert '"greet.hello"() {mark = "seen"}' in done.stdout
 
 
+def test_a_loaded_file_that_raises_is_named_with_the_line(opt, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("late.py").write_text("found = __file__\nassert found.startswith('/'), found\n1 / 0\n")
+    code, _, err = opt("", "--load=late.py")
+    assert code == 1
+    assert err == "late.py:3:1: error: ZeroDivisionError: division by zero\n"
+
+
 CRASHING = "func.func @f(%a: i32) -> i32 {\n  %0 = arith.addi %a, %a : i32\n  %1 = arith.addi %a, %a : i32\n  %2 = arith.muli %0, %1 : i32\n  func.return %2 : i32\n}\n"  # fmt: skip  # noqa: E501
 
 
