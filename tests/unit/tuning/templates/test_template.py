@@ -101,7 +101,7 @@ def test_tuning_measures_candidates_and_the_record_applies(task, tmp_path):
         assert len(measured) == 6
         assert dict(task.space.default) in [dict(values) for values, _ in measured]
         assert {result.error for _, result in measured} <= {ErrorCode.NO_ERROR, ErrorCode.INSTANTIATION_ERROR}
-        best = database.fastest(task)
+        best = database.best(task) or database.fastest(task)
     with mlc.records(tmp_path / "r.db", unchecked=True):
         s = gemm.schedule(N, M, K, threads=1)
     assert {name: op.value for name, op in knobs_of(s.op).items()} == {
