@@ -4,6 +4,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from mlc.driver.memory_options import MemoryOptions
@@ -13,6 +14,7 @@ from mlc.support.files import read_file
 from mlc.support.records import Provider, all_in_force
 from mlc.support.registered.plugins import is_plugins
 from mlc.support.registered.registrations import have_keys, registrations_key
+from mlc.targets.cost.thresholds import UNROLLED_CYCLES
 from mlc.targets.device import HOST, Device
 from mlc.targets.target import Target, target_text
 
@@ -130,6 +132,8 @@ class Options:
             "parts": self.parts,
             "vector-bits": target.vector_bits,
             "instructions": ",".join(target.instructions),
+            "registers": target.vector_registers,
+            "unroll": ceil(UNROLLED_CYCLES * target.core.fmas_per_cycle),
             **self.memory.settings(),
             # the storage ids of the graph executor are the tokens of its plan
             "main-planner": "tokens" if not self.parts and self.memory.planner == "best" else self.memory.planner,

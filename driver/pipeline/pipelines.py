@@ -92,6 +92,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("kernel", "convert-te-to-loop"),
     CompilerStep("kernel", "loop-apply-schedule"),
     CompilerStep("kernel", "loop-tiles"),
+    CompilerStep("kernel", "loop-unroll{vector-bits=$vector-bits registers=$registers operations=$unroll}"),
     CompilerStep("kernel", f"loop-plan-memory{{{_PLANNER}}}"),
     CompilerStep("kernel", "convert-loop-to-llvm{vector-bits=$vector-bits instructions=$instructions}"),
     CompilerStep("program", "convert-main-to-llvm"),

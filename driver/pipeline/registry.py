@@ -86,6 +86,7 @@ PASSES: dict[str, str] = {
     "loop-compact-buffers": "mlc.passes.loop.compact_buffers:CompactBuffersPass",
     "loop-promote-tiles": "mlc.passes.loop.promote_tiles:PromoteTilesPass",
     "loop-start-sums": "mlc.passes.loop.start_sums:StartSumsPass",
+    "loop-unroll": "mlc.passes.loop.unroll:UnrollPass",
     "loop-plan-memory": "mlc.lowering.memory.plan_kernel:PlanMemoryPass",
     # conversions
     "convert-graph-to-te": "mlc.lowering.graph_to_te.convert:ConvertGraphToTe",

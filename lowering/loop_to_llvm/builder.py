@@ -268,6 +268,25 @@ class Builder:
         properties: dict[str, Attribute] = {"intrin": StringAttr(name), "fastmathFlags": NO_FASTMATH}
         self.append(llvm_ext.IntrinsicOp.create(operands=args, properties=properties))
 
+    def make_opaque(self, pointer: SSAValue) -> None:
+        """
+        Let all users of a pointer take it from a call that analyses of loops do not look through.
+
+        `llvm.launder.invariant.group` is its argument; LLVM removes it after loop strength reduction.
+        """
+        op = pointer.owner
+        assert isinstance(op, Operation)
+        assert op.parent is not None
+        opaque = llvm_ext.IntrinsicOp.create(
+            operands=[pointer],
+            result_types=[pointer.type],
+            properties={"intrin": StringAttr("llvm.launder.invariant.group"), "fastmathFlags": NO_FASTMATH},
+        )
+        opaque.location = op.location
+        pointer.replace_all_uses_with(opaque.results[0])
+        opaque.operands[0] = pointer
+        op.parent.insert_op_after(opaque, op)
+
     def shuffle(self, a: SSAValue, b: SSAValue, mask: Sequence[int]) -> SSAValue:
         """Lanes of a and b by number."""
         t = vector_type(element_of(a.type), len(mask))

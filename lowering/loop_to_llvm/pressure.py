@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
-from xdsl.dialects.builtin import VectorType, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
-from mlc.lowering.loop_to_llvm.tiles import positions
 from mlc.passes.loop.index_space.domain import range_of
+from mlc.passes.loop.registers import registers_needed, steps_of
 from mlc.support.errors import warn
 from mlc.targets.cost.thresholds import AMORTISING_STEPS
 
@@ -22,10 +21,9 @@ def check_loop(op: loop.ForOp, lanes: int, registers: int, matrices: Collection[
     `matrices` are values that the matrix unit holds, in registers of its own. A rest of a tile that is made for it, and
     that vectors take, is as large as it is.
     """
-    carried = sum(_vectors(v.type, lanes) for v in op.carried if v not in matrices)
-    operands = [_operands(o, lanes) for o in op.body.block.ops if isinstance(o, loop.LoadOp)] if carried else []
-    for_matrices = any(isinstance(o, loop.ContractOp) and o.steps is not None for o in op.body.block.ops)
-    if carried and not for_matrices and (needed := carried + sum(operands)) > registers:
+    needed = registers_needed(op, lanes, matrices)
+    for_matrices = any(isinstance(o, loop.ContractOp) and o.steps is not None for o in steps_of(op))
+    if needed > registers and not for_matrices:
         warn(
             op,
             f"over %{op.iv.name_hint or 'i'} keeps {needed} native vectors, more than the {registers} registers of the "
@@ -38,27 +36,6 @@ def check_loop(op: loop.ForOp, lanes: int, registers: int, matrices: Collection[
             f"over %{op.iv.name_hint or 'i'} accumulates a tile of %{buffer.name_hint or 'buffer'} in memory; start "
             "the accumulator in front of that loop",
         )
-
-
-def _vectors(t: Attribute, lanes: int) -> int:
-    """The number of native vectors of a tile; scalars and columns of scalars count 0."""
-    return len(positions(tuple(t.get_shape()), lanes)) if isinstance(t, VectorType) and t.get_shape()[-1] > 1 else 0
-
-
-def _operands(op: loop.LoadOp, lanes: int) -> int:
-    """The number of native vectors of a loaded operand that are live at once: those of one row."""
-    shape = op.tile_sizes
-    if not shape:
-        return 0
-    t = op.result.type
-    assert isinstance(t, VectorType)
-    users = [use.operation for use in op.result.uses]
-    if all(isinstance(user, loop.ContractOp) for user in users):  # the last axis is packed in words
-        summed = 1 if all(user.steps is None for user in users if isinstance(user, loop.ContractOp)) else 2
-        t, shape = VectorType(i32, t.get_shape()[:-summed]), shape[:-summed]
-    if prod(t.get_shape()) == prod(shape):
-        return 1
-    return max(_vectors(t, lanes) // t.get_shape()[0], 1)
 
 
 def _accumulators(op: loop.ForOp) -> list[SSAValue]:

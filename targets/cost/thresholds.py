@@ -270,3 +270,10 @@ AMORTISING_STEPS = 32
 """Steps in registers for each time that an accumulator goes through memory, from which on there is no warning."""
 WINOGRAD_LEAST_COLUMNS = 8
 """Tiles of a part of a row of them, at least. Not measured apart."""
+UNROLLED_CYCLES = 15
+"""
+Cycles of multiplications in an iteration of a reduction, at least, below which several steps are unrolled. Source: a
+tile of 5x2 vectors from L1, Zen 3: no difference on a core by itself (0.31 ns for two FMAs); beside another thread of
+the core, which takes issue slots, 0.49 with one step (5 cycles), 0.37 with four. Operations are issued in groups of 6,
+which a branch ends: three steps take as many groups a step as four.
+"""
