@@ -83,6 +83,9 @@ class Prefetcher:
         return near - first == const(min(size, lanes) - 1)
 
     def _fetch(self, access: LoweredAccess, offset: Index) -> None:
+        within = offset.mod(LINE_BYTES // byte_size(access.element), self.addresses.spans())
+        if within.is_const and within != const(0):
+            return  # an unrolled step before this one fetches the line
         pointer = self.addresses.pointer(access.base, offset, access.element)
         self.b.block.add_op(llvm_ext.PrefetchOp.create(operands=[pointer], properties=L2))
 

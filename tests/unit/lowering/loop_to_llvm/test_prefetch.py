@@ -7,8 +7,10 @@ import pytest
 from loop_kernels import rand
 from loop_native import close, native_kernel, parse
 
+from mlc.dialects import loop
 from mlc.dialects.index import const, dim
 from mlc.lowering.loop_to_llvm.prefetch import following_offset
+from mlc.passes.loop.unroll import unroll
 
 PANELS, ROWS, DEPTH = 5, 2, 12
 
@@ -41,6 +43,19 @@ def test_each_row_fetches_its_share(mark, fetches):
     (out,) = run([x, w])
     close(out, np.einsum("ik,jkd->ijd", x, w), 1e-5)
     assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == fetches
+
+
+def test_unrolled_steps_that_share_a_line_fetch_it_once() -> None:
+    """Vectors of 32 bytes: of four steps, two begin a line. One row fetches the three columns of each."""
+    text = product("attributes {prefetch = 1 : i64}").replace("x16xf32", "x8xf32").replace("d1 : 16", "d1 : 8")
+    f = parse(text.replace(f"{ROWS}x{DEPTH}xf32", f"1x{DEPTH}xf32").replace(f"{ROWS}x{3 * PANELS}", f"1x{3 * PANELS}")
+              .replace(f"%i = 0 to {ROWS}", "%i = 0 to 1"))  # fmt: skip
+    (sums,) = [op for op in f.walk() if isinstance(op, loop.ForOp) and op.results]
+    unroll(sums, 4)
+    x, w = rand(1, DEPTH), rand(3 * PANELS, DEPTH, 8, seed=1)
+    run = native_kernel(f, 256)
+    close(run([x, w])[0], np.einsum("ik,jkd->ijd", x, w), 1e-5)
+    assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == 2 * 3
 
 
 def packed_product(mark: str, rows: int = ROWS) -> str:
