@@ -35,7 +35,7 @@ from mlc.targets.cost.thresholds import (
     KEPT_TAPS,
     NARROW_VECTORS,
 )
-from mlc.targets.cost.tiles import even_split, register_tile
+from mlc.targets.cost.tiles import even_split, most_rows
 from mlc.targets.target import Target
 
 
@@ -56,8 +56,7 @@ class DilatedSchedule(ContractionSchedule):
         if r.rows is None or r.columns is None or r.column_blocks or size.columns * per_lane <= NARROW_VECTORS:
             return size
         columns = max(1, NARROW_VECTORS // per_lane)
-        t = register_tile(e[r.rows], columns * per_lane, self.target)
-        return TileSize(t.rows, columns, size.lanes)
+        return TileSize(most_rows(e[r.rows], columns * per_lane, self.target), columns, size.lanes)
 
     @property
     def inlines_pads(self) -> bool:

@@ -98,6 +98,11 @@ def register_tile(
     return best[2]
 
 
+def most_rows(rows: int, vectors: int, target: Target) -> int:
+    """The rows of a tile of so many vectors: as many as registers hold with the operands of a step, evenly dealt."""
+    return even_split(rows, max(1, (target.vector_registers - vectors - 1) // vectors))
+
+
 def _far_cycles(rows: int, vectors: int, strip_bytes: int, loose_bytes: int, target: Target) -> float:
     """
     The cycles in which L2 gives the vectors of a step, if their columns exceed L1.

@@ -9,6 +9,7 @@ import mlc
 from mlc.driver.models.compilation import Compilation
 from mlc.driver.models.compile import load_model
 from mlc.driver.options import Options
+from mlc.support.errors import collected_warnings
 
 CASES = [
     # batch, channels, filters, picture, window, dilation, stride, padding
@@ -44,9 +45,9 @@ def test_weights_beyond_l2_stay_there_for_all_rows():
     assert mismatches(small, exe, onnxruntime_results(small)) == []
 
 
-def kernels(small: Small, directory: Path, level: str) -> str:
+def kernels(small: Small, directory: Path, level: str, target: str = "x86-64-v4") -> str:
     """The kernels of a model on a level."""
-    compilation = Compilation(load_model(small.proto(), {}), Options(target="x86-64-v4", keep=frozenset([level])))
+    compilation = Compilation(load_model(small.proto(), {}), Options(target=target, keep=frozenset([level])))
     compilation.write(directory)
     return compilation.texts[level]
 
@@ -77,3 +78,14 @@ def test_nothing_is_padded_or_masked(tmp_path):
     lines = [line for part in own for line in part.splitlines() if "loop.load" in line]
     assert own
     assert not [line for line in lines if "mask" in line and "vector<1" in line]
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("width", [23, 26, 31])
+def test_tiles_fit_the_registers(target: str, width: int, tmp_path: Path) -> None:
+    """Narrow tiles have the rows that registers hold beside two vectors, whatever rows a single vector would have."""
+    small = model([(1, 128, 64, (31, width), (3, 3), 12, 1, (12, 12, 12, 12))])
+    with collected_warnings() as warned:
+        text = kernels(small, tmp_path, "te", target)
+    assert '"dilated"' in text
+    assert [line for line in warned if "native vectors" in line] == []
