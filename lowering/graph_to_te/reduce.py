@@ -12,6 +12,7 @@ from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops import reduce as graph
 from mlc.dialects.graph.types import product
 from mlc.dialects.te_builder import builder as te
+from mlc.dialects.te_builder import scalars
 from mlc.dialects.te_builder.builder import ReduceAxis, Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
@@ -22,7 +23,7 @@ REDUCERS: dict[type[Operation], CustomReducer] = {
     graph.MinOp: te.min,
     graph.ProdOp: te.prod,
 }
-PAIRS: dict[type[Operation], CustomReducer] = {graph.ArgmaxOp: te.argmax, graph.ArgminOp: te.argmin}
+EXTREMES: dict[type[Operation], CustomReducer] = {graph.ArgmaxOp: te.max, graph.ArgminOp: te.min}
 
 
 def reduce_axes(sizes: Sequence[Dim]) -> list[ReduceAxis]:
@@ -53,18 +54,32 @@ def _plain(op: graph.ReduceOp, x: Tensor) -> Tensor:
     return _reduce(op, x, REDUCERS[type(op)])
 
 
-def _indexed(op: graph.ReduceOp, x: Tensor) -> Tensor:
-    reducer = PAIRS[type(op)]
+def _indexed(op: graph.ArgmaxOp | graph.ArgminOp, x: Tensor) -> Tensor:
+    """
+    The extreme value of a row, then the least index of an element that equals it, or is NaN: all in vectors.
 
-    def first(value: Scalar, axis: Sequence[ReduceAxis]) -> te.Reduction:
-        return reducer(value, axis[0])
+    A NaN is the extreme value of its row, as numpy has it. Indices count in 32 bits where they fit.
+    """
+    best, (axis,) = _reduce(op, x, EXTREMES[type(op)], "best"), op.reduced_axes
+    size = x.shape[axis]
+    index = "int32" if isinstance(size, int) and size <= te.max_value("int32") else "int64"
+    k = te.reduce_axis(size)
 
-    return _reduce(op, x, first)[1]
+    def first(*i: te.IndexExpr) -> te.Reduction:
+        kept = [v for a, v in enumerate(i) if a != axis] if op.keepdims else i
+        value = x.read(merge(x.ndim, [axis], kept, [k]))
+        is_best = te.equal(value, best[i])
+        if value.is_float:
+            is_best = is_best | scalars.compare("not_equal", value, value)
+        return te.min(te.where(is_best, te.cast(k, index), te.max_value(index)), axis=k)
+
+    at = te.compute(shape_of_result(op), first, "first", reduce=[k])
+    return te.compute(at.shape, lambda *i: te.cast(at[i], "int64"), stage_name(op)) if index != "int64" else at
 
 
 for _op in REDUCERS:
     lowering(_op)(_plain)
-for _op in PAIRS:
+for _op in EXTREMES:
     lowering(_op)(_indexed)
 
 
