@@ -14,7 +14,7 @@ from mlc.targets.cost.thresholds import (
     STRIP_VECTORS,
     STRIPS,
 )
-from mlc.targets.cost.tiles import even_split, register_tile
+from mlc.targets.cost.tiles import even_split, held_rows, register_tile
 from mlc.targets.target import Target
 
 
@@ -22,13 +22,22 @@ def query_block(queries: int, keys: int, target: Target, *, band: bool = False) 
     """
     The queries of a block: its strips fit the planned share of L2; up to `STRIP_VECTORS` vectors.
 
-    Two vectors are worth strips of up to `SPILLED_STRIPS` times L2: keys and values are read again for each block.
+    Two vectors, or those that whole tiles of the second product cover, are worth strips of up to `SPILLED_STRIPS` times
+    L2: keys and values are read again for each block.
     """
     width = target.lanes("f32")
     strips = STRIPS * FLOAT_BYTES * keys * width
-    least = 2 if 2 * strips <= SPILLED_STRIPS * target.l2_bytes else 1
-    vectors = max(least, min(BAND_VECTORS if band else STRIP_VECTORS, planned_l2_bytes(target) // strips))
+    tiled = None if band else _tiled_vectors(target)
+    spilled = [v for v in (tiled or 0, 2) if v and v * strips <= SPILLED_STRIPS * target.l2_bytes]
+    most = BAND_VECTORS if band else tiled or STRIP_VECTORS
+    vectors = max(spilled[0] if spilled else 1, min(most, planned_l2_bytes(target) // strips))
     return min(queries, even_split(ceil(queries / width), vectors) * width)
+
+
+def _tiled_vectors(target: Target) -> int | None:
+    """The vectors of queries, up to `STRIP_VECTORS`, that whole tiles of two vectors cover: 24 queries, 6 a tile."""
+    width, rows = target.lanes("f32"), held_rows(2, target)
+    return next((v for v in range(STRIP_VECTORS, 1, -1) if v * width % rows == 0), None)
 
 
 def open_query_block(target: Target) -> int:

@@ -98,9 +98,14 @@ def register_tile(
     return best[2]
 
 
+def held_rows(vectors: int, target: Target) -> int:
+    """The rows of a tile of so many vectors, at most: registers hold its sums beside the operands of a step."""
+    return max(1, (target.vector_registers - vectors - 1) // vectors)
+
+
 def most_rows(rows: int, vectors: int, target: Target) -> int:
-    """The rows of a tile of so many vectors: as many as registers hold with the operands of a step, evenly dealt."""
-    return even_split(rows, max(1, (target.vector_registers - vectors - 1) // vectors))
+    """The rows of a tile of so many vectors: as many as registers hold, evenly dealt."""
+    return even_split(rows, held_rows(vectors, target))
 
 
 def _far_cycles(rows: int, vectors: int, strip_bytes: int, loose_bytes: int, target: Target) -> float:
