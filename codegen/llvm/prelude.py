@@ -8,7 +8,7 @@ against float64, over all of float32's range (tests/unit/codegen/llvm/test_prelu
     exp        1 ulp           exp(r) of degree 6 on |r| <= ln 2 / 2, times 2^n in two steps (denormals, inf)
     log        1 ulp           Cephes logf.c on [sqrt 1/2, sqrt 2); denormals scaled first
     tanh       2.5 ulp         e / (e + 2) for e = exp(2|x|) - 1, of degree 6 as exp
-    sigmoid    2.5 ulp         e = exp(-|x|); 1 / (1 + e) or e / (1 + e)
+    sigmoid    2.5 ulp         2^-64 / (2^-64 + exp(-x) 2^-64), as exp; nothing overflows
     erf        2 ulp           1 - exp(-t - t h(t)) for t = |x| <= 4, h of degree 8
     sin, cos   1e-7 absolute   Cephes sinf.c, with a reduction by pi/2 in float64, for |x| <= 1e8
     pow        0.51 ulp        2^(y log2 |x|) in float64; the special cases of IEEE 754
@@ -334,9 +334,20 @@ def _tanh(b: FunctionText, x: str) -> str:
 
 
 def _sigmoid(b: FunctionText, x: str) -> str:
-    e = _exp(b, b.op("fneg", b.intrinsic("llvm.fabs", x)), negative=True)
-    top = b.select(b.compare("olt", x, 0.0), e, 1.0)
-    return b.op("fdiv", top, b.op("fadd", e, 1.0))
+    if b.has_scalef:
+        return b.op("fdiv", 1.0, b.op("fadd", _exp(b, b.op("fneg", x)), 1.0))
+    # 2^-64 / (2^-64 + exp(-x) 2^-64): the power of two is a normal number for all x, the quotient perhaps none.
+    x = b.clamp(x, -105.0, 43.0)
+    n, biased = _nearest(b, x, -1.44269504088896341, MAGIC_F32 + EXPONENT_BIAS - 64)
+    r = b.fma(n, -2.12194440e-4, b.fma(n, 0.693359375, x))  # exp(-x) is 2^n exp(-r)
+    power = b.convert("bitcast", b.op("shl", b.convert("bitcast", biased, "i32"), 23), "f32")
+    coefficients = [q * (-1) ** k for q, k in zip((*EXP, 1.0), range(6, 0, -1), strict=True)]
+    if b.target is not None and b.target.fma:
+        e = b.fma(b.poly(r, coefficients), b.op("fmul", r, power), power)
+    else:  # where products are rounded, few of them may be near 1
+        e = b.op("fsub", b.fma(b.poly(r, coefficients[:-1]), b.op("fmul", r, r), b.op("fneg", r)), -1.0)
+        e = b.op("fmul", e, power)
+    return b.op("fdiv", 2.0**-64, b.op("fadd", e, 2.0**-64))
 
 
 ERF = (-9.2568816e-6, 1.17647008e-4, -6.32858272e-4, 1.66706874e-3, -1.60440115e-4, -1.9153038e-2, 1.02777823e-1,

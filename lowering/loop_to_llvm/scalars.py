@@ -53,6 +53,10 @@ def _math(name: str) -> Emit:
     return emit
 
 
+SIGMOID: Emit = _math("sigmoid")
+"""`1 / (exp(-x) + 1)`."""
+
+
 def _extreme(predicate: str) -> Emit:
     """
     maximum and minimum that propagate NaN; of zeros with different signs, either one.

@@ -31,7 +31,8 @@ from mlc.lowering.loop_to_llvm.contract import contract
 from mlc.lowering.loop_to_llvm.intrinsic import call_intrinsic
 from mlc.lowering.loop_to_llvm.lookup import lower_lookup
 from mlc.lowering.loop_to_llvm.saturate import defer
-from mlc.lowering.loop_to_llvm.scalars import EMIT, Emit, emit_cast, emit_compare, emitter_of, machine_type
+from mlc.lowering.loop_to_llvm.scalars import EMIT, SIGMOID, Emit, emit_cast, emit_compare, emitter_of, machine_type
+from mlc.lowering.loop_to_llvm.sigmoid import is_part_of_sigmoid, sigmoid_argument
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, Tile, broadcast_values, chunks, native_type
 
 if TYPE_CHECKING:
@@ -69,12 +70,15 @@ def _dense(f: FunctionLowering, value: DenseIntOrFPElementsAttr, t: VectorType) 
 
 
 def _elementwise(f: FunctionLowering, op: Operation) -> None:
-    emit = emitter_of(type(op))
-    result = op.results[0]
+    if is_part_of_sigmoid(op):
+        return  # the division computes all of it
+    emit, values, result = emitter_of(type(op)), tuple(op.operands), op.results[0]
+    if (argument := sigmoid_argument(op)) is not None:
+        emit, values = SIGMOID, (argument,)
     if isinstance(result.type, IndexType):
         f.addresses.bind_data(result, emit(f.b, [f.scalar(v) for v in op.operands], i64))
         return
-    operands = [f.natives(v) for v in op.operands]
+    operands = [f.natives(v) for v in values]
     element = machine_type(loop.element_of(result.type))
     if isinstance(result.type, VectorType):
         types = [native_type(element, chunk) for _, chunk in f.positions(result.type)]
