@@ -68,6 +68,8 @@ KERNEL_TEMPLATE = "mlc.template"
 
 STAGE_NO_INLINE = "no_inline"
 """On te.compute, a unit: te-inline does not inline the stage, because its elements are read many times."""
+EXP_NONPOSITIVE = "te.nonpositive"
+"""On math.exp, a unit: no operand is positive, as of a row minus its maximum; that takes fewer steps."""
 LOOP_WORK = "work"
 """On a parallel loop.for, an index map over the kernel's symbols: the product of its expressions is the loop's work."""
 LOOP_LEAST_WORK = "least"

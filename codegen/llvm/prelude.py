@@ -6,6 +6,7 @@ against float64, over all of float32's range (tests/unit/codegen/llvm/test_prelu
 
     function   max error       method
     exp        1 ulp           exp(r) of degree 6 on |r| <= ln 2 / 2, times 2^n in two steps (denormals, inf)
+    exp_nonpositive  1 ulp     the same for x <= 0: one bound, and one power of two
     log        1 ulp           Cephes logf.c on [sqrt 1/2, sqrt 2); denormals scaled first
     tanh       2.5 ulp         e / (e + 2) for e = exp(2|x|) - 1, of degree 6 as exp
     sigmoid    2.5 ulp         2^-64 / (2^-64 + exp(-x) 2^-64), as exp; nothing overflows
@@ -222,13 +223,14 @@ class FunctionText:
         """Call libm for each lane of f64."""
         if self.name == "sigmoid":
             return self._sigmoid_f64(args[0])
-        self.declarations[self.name] = f"declare double @{self.name}({', '.join(['double'] * len(args))})"
+        name = self.name.removesuffix("_nonpositive")
+        self.declarations[name] = f"declare double @{name}({', '.join(['double'] * len(args))})"
         if not self.lanes:
-            return self.emit(f"call double @{self.name}({', '.join(f'double {a}' for a in args)})", "f64")
+            return self.emit(f"call double @{name}({', '.join(f'double {a}' for a in args)})", "f64")
         type_, result = self.type("f64"), "poison"
         for lane in range(self.lanes):
             parts = [self.emit(f"extractelement {type_} {a}, i64 {lane}", "f64") for a in args]
-            value = self.emit(f"call double @{self.name}({', '.join(f'double {p}' for p in parts)})", "f64")
+            value = self.emit(f"call double @{name}({', '.join(f'double {p}' for p in parts)})", "f64")
             result = self.emit(f"insertelement {type_} {result}, double {value}, i64 {lane}", "f64")
         return result
 
@@ -422,6 +424,7 @@ def _pow(b: FunctionText, x: str, y: str) -> str:
 # Name -> number of operands, and the function that writes the f32 body.
 FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     "exp": (1, _exp),
+    "exp_nonpositive": (1, partial(_exp, negative=True)),
     "log": (1, _log),
     "tanh": (1, _tanh),
     "erf": (1, _erf),

@@ -44,6 +44,7 @@ FENCE_ORDERINGS = ORDERINGS[1:]
 # Prelude function -> number of operands; `codegen/llvm/prelude.py` has the definitions and error bounds.
 MATH_FUNCTIONS: Mapping[str, int] = {
     "exp": 1,
+    "exp_nonpositive": 1,
     "log": 1,
     "tanh": 1,
     "erf": 1,

@@ -15,6 +15,7 @@ from mlc.dialects.te_builder.indices import condition as condition
 from mlc.dialects.te_builder.indices import current_stage as current_stage
 from mlc.dialects.te_builder.reductions import size as size
 from mlc.dialects.te_builder.scalars import Number as Number
+from mlc.dialects.te_builder.scalars import exp_nonpositive as exp_nonpositive
 from mlc.dialects.te_builder.scalars import holds as holds
 from mlc.dialects.te_builder.scalars import signless as signless
 from mlc.dialects.te_builder.stages import NO_INLINE as NO_INLINE

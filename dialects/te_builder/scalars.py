@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Union
 
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType, Signedness, i1, i64
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType, Signedness, UnitAttr, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import scalar
+from mlc.dialects.attributes import EXP_NONPOSITIVE
 from mlc.dialects.graph.dims import DimExpr
 from mlc.dialects.te_builder.indices import Condition, IndexExpr, ReduceAxis, StageBuilder
 from mlc.support.errors import UserError
@@ -210,6 +211,15 @@ def _math(op: type[Operation], doc: str) -> Any:
 
 
 exp = _math(math.ExpOp, "e ** x.")
+
+
+def exp_nonpositive(x: Scalar) -> Scalar:
+    """e ** x for x that are not positive."""
+    result = exp(x)
+    result.value.owner.attributes[EXP_NONPOSITIVE] = UnitAttr()
+    return result
+
+
 log = _math(math.LogOp, "The natural logarithm.")
 tanh = _math(math.TanhOp, "The hyperbolic tangent.")
 erf = _math(math.ErfOp, "The error function.")

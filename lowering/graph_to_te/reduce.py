@@ -136,9 +136,9 @@ def softmax(op: graph.SoftmaxOp | graph.LogSoftmaxOp, x: Tensor) -> Tensor:
 
     top = along(x, te.max, "max", lambda t, i: t[i])
     if logarithm:
-        total = along(x, te.sum, "sum", lambda t, i: te.exp(t[i] - top[row(i)]))
+        total = along(x, te.sum, "sum", lambda t, i: te.exp_nonpositive(t[i] - top[row(i)]))
         return te.compute(x.shape, lambda *i: x[i] - top[row(i)] - te.log(total[row(i)]), stage_name(op))
-    e = te.compute(x.shape, lambda *i: te.exp(x[i] - top[row(i)]), "exp")
+    e = te.compute(x.shape, lambda *i: te.exp_nonpositive(x[i] - top[row(i)]), "exp")
     total = along(e, te.sum, "sum", lambda t, i: t[i])
     scale = te.compute(rows, lambda *i: 1.0 / total[i], "scale")  # one division a row
     return te.compute(x.shape, lambda *i: e[i] * scale[row(i)], stage_name(op))

@@ -55,6 +55,8 @@ def _math(name: str) -> Emit:
 
 SIGMOID: Emit = _math("sigmoid")
 """`1 / (exp(-x) + 1)`."""
+EXP_OF_NONPOSITIVE: Emit = _math("exp_nonpositive")
+"""`exp(x)` of x that are not positive."""
 
 
 def _extreme(predicate: str) -> Emit:

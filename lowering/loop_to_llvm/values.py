@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import loop
+from mlc.dialects.attributes import EXP_NONPOSITIVE
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.constants import numbers
 from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
@@ -31,7 +32,16 @@ from mlc.lowering.loop_to_llvm.contract import contract
 from mlc.lowering.loop_to_llvm.intrinsic import call_intrinsic
 from mlc.lowering.loop_to_llvm.lookup import lower_lookup
 from mlc.lowering.loop_to_llvm.saturate import defer
-from mlc.lowering.loop_to_llvm.scalars import EMIT, SIGMOID, Emit, emit_cast, emit_compare, emitter_of, machine_type
+from mlc.lowering.loop_to_llvm.scalars import (
+    EMIT,
+    EXP_OF_NONPOSITIVE,
+    SIGMOID,
+    Emit,
+    emit_cast,
+    emit_compare,
+    emitter_of,
+    machine_type,
+)
 from mlc.lowering.loop_to_llvm.sigmoid import is_part_of_sigmoid, sigmoid_argument
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, Tile, broadcast_values, chunks, native_type
 
@@ -75,6 +85,8 @@ def _elementwise(f: FunctionLowering, op: Operation) -> None:
     emit, values, result = emitter_of(type(op)), tuple(op.operands), op.results[0]
     if (argument := sigmoid_argument(op)) is not None:
         emit, values = SIGMOID, (argument,)
+    elif EXP_NONPOSITIVE in op.attributes:
+        emit = EXP_OF_NONPOSITIVE
     if isinstance(result.type, IndexType):
         f.addresses.bind_data(result, emit(f.b, [f.scalar(v) for v in op.operands], i64))
         return

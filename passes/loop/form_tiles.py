@@ -128,7 +128,12 @@ class BlockToTiles(BlockValues):
         if isinstance(op, arith.IndexCastOp) and shape:
             new: Operation = loop.CastOp.make("index_cast", operands[0], op.result.type)
         else:
-            new = type(op).create(operands=operands, properties=dict(op.properties), result_types=types)
+            new = type(op).create(
+                operands=operands,
+                properties=dict(op.properties),
+                attributes=dict(op.attributes),
+                result_types=types,
+            )
         self.values[op.results[0]] = self.value(new)
 
     def _combine_reduced(self, op: Operation, name: str, operands: Sequence[SSAValue]) -> bool:

@@ -147,6 +147,14 @@ def test_error_bound_on_other_targets(function: str, target: str, grid: Any, exp
     assert error.max() <= BOUNDS[function][1]
 
 
+@pytest.mark.parametrize(("lanes", "target"), [*((n, "native") for n in LANES), (8, "x86-64-v2"), (8, "x86-64-v3")])
+def test_exp_of_what_is_not_positive(lanes: int, target: str, grid: np.ndarray) -> None:
+    x = grid[~(grid > 0)]
+    assert np.isnan(x).any()
+    assert np.isneginf(x).any()
+    assert ulps(compiled("exp_nonpositive", "f32", lanes, target)(x), np.exp(x.astype(np.float64))).max() <= 1
+
+
 @pytest.mark.parametrize("lanes", LANES)
 @pytest.mark.parametrize(("function", "reference"), [("sin", np.sin), ("cos", np.cos)])
 def test_sine_is_within_1e_7(function: str, reference: Any, lanes: int, grid: np.ndarray) -> None:
