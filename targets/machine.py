@@ -51,6 +51,8 @@ class Core:
     """Native vectors that are multiplied and added."""
     loads_per_cycle: float
     """Native vectors, or scalars that are broadcast, loaded from L1."""
+    operations_per_cycle: float
+    """Vector operations of a register tile that are issued: multiplications, loads and broadcasts."""
     fma_latency_cycles: float
     """From one sum to the next that depends on it."""
     sustained_fmas_per_cycle: float

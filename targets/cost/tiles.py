@@ -39,13 +39,20 @@ class RegisterTile:
 
 def step_cycles(rows: int, vectors: int, core: Core, scalar_loads: bool = True) -> float:
     """
-    Cycles of one step of the reduction: its FMAs, its loads, or an FMA's latency, whichever takes longest.
+    Cycles of one step of the reduction: its FMAs, loads, operations, or an FMA's latency, whichever takes longest.
 
-    A step loads its vectors, and a scalar for each row; without `scalar_loads` a vector for each sum.
+    A step loads its vectors, and a scalar for each row; without `scalar_loads` a vector for each sum, which is an
+    operand of its FMA, as the vectors of a single row are.
     """
-    fmas = rows * vectors / core.fmas_per_cycle
-    loads = ((rows + vectors) if scalar_loads else rows * vectors + vectors) / core.loads_per_cycle
-    return max(fmas, loads, core.fma_latency_cycles)
+    fmas = rows * vectors
+    loads = (rows + vectors) if scalar_loads else fmas + vectors
+    issued = fmas + (rows if scalar_loads else 0) + (vectors if rows > 1 else 0)
+    return max(
+        fmas / core.fmas_per_cycle,
+        loads / core.loads_per_cycle,
+        issued / core.operations_per_cycle,
+        core.fma_latency_cycles,
+    )
 
 
 @lru_cache(maxsize=4096)
