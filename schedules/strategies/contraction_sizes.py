@@ -6,6 +6,7 @@ The cost model's choice is the default of a knob each, so that tuning may try ot
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from math import ceil, prod
 from typing import NamedTuple
@@ -281,9 +282,10 @@ class ContractionSizes:
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
         """The parallel grid: row blocks and column parts."""
         st, r = self.stage, self.roles
+        tile_axes = (r.rows, r.columns, r.lanes, outer_row)
         symbolic_rows = (r.rows if outer_row is None else outer_row) in st.symbolic
         if outer_row is not None:
-            rows, row_bytes, halo = self._image_rows(outer_row)
+            rows, row_bytes, halo = self._image_rows(outer_row, tile_axes)
         else:
             rows = self._count(r.rows, tile_rows)
             if rows > 1 and symbolic_rows and is_far(r.scalar.bytes, self.target):
@@ -291,9 +293,8 @@ class ContractionSizes:
                 each = ceil(rows / self.threads)
                 return Grid(min(each, open_block(self.cycles / rows, self.threads)), 1)
             row_bytes, halo = r.scalar.bytes / max(rows, 1), 0
-        taken = (r.rows, r.columns, r.lanes, outer_row)
         work = GridWork(
-            batches=prod(st.extents[k] for k in st.spatial if k not in taken),
+            batches=prod(st.extents[k] for k in st.spatial if k not in tile_axes),
             rows=rows,
             columns=column_tiles,
             row_bytes=row_bytes,
@@ -325,14 +326,19 @@ class ContractionSizes:
             return products * MATRIX_PRODUCT_CYCLES
         return self.stage.points / self.width / self.target.core.fmas_per_cycle / self.roles.vector.unit
 
-    def _image_rows(self, outer_row: int) -> tuple[int, float, int]:
-        """(output rows, input bytes of one, input rows that two neighbours share)."""
+    def _image_rows(self, outer_row: int, tile_axes: Collection[int | None]) -> tuple[int, float, int]:
+        """(output rows, input bytes of one for a picture or group, input rows that two neighbours share)."""
         st, read = self.stage, self.roles.scalar
         along = [x for x in read.exprs if x.uses(outer_row)]
         step = max(along[0].coefficient(outer_row), 1)
         ranges = [(0, 0) if k == outer_row else rg for k, rg in enumerate(st.ranges)]
         spread = along[0].bounds(_zero_by_default(ranges))[1] + 1
-        sizes = [n for n, x in zip(read.shape, read.exprs, strict=True) if not x.uses(outer_row)]
+        others = [k for k in st.spatial if k not in tile_axes]
+        sizes = [
+            ceil(n / prod(st.extents[k] for k in others if x.uses(k)))
+            for n, x in zip(read.shape, read.exprs, strict=True)
+            if not x.uses(outer_row)
+        ]
         return st.extents[outer_row], read.element_bytes * prod(sizes) * step, max(0, spread - step) // step
 
     def _prefetches_panels(self) -> bool:

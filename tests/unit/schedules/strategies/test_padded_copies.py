@@ -1,9 +1,15 @@
 """Convolutions whose picture is padded by the copy that changes its layout: values are those of onnxruntime."""
 
+import re
+from pathlib import Path
+
 import pytest
 from small_graphs import Small, mismatches, onnxruntime_results
 
 import mlc
+from mlc.driver.models.compilation import Compilation
+from mlc.driver.models.compile import load_model
+from mlc.driver.options import Options
 
 CASES = [
     # channels, filters, picture, window, stride, dilation, pads
@@ -39,3 +45,17 @@ def test_the_copy_pads_on_targets_that_load_under_masks() -> None:
     exe = mlc.compile(model().proto(), target="znver5", threads=1, cache=False)
     names = [node["kernel"] for node in exe.graph_json["nodes"]]
     assert sum(name.startswith("layout_transform_pad") for name in names) == COPIES
+
+
+def test_a_prime_number_of_rows_of_many_groups_is_one_block(tmp_path: Path) -> None:
+    """The padded copy of a block holds the channels of one task: all rows fit L2, and none is copied for each tap."""
+    small = Small()
+    x, w = small.x(1, 64, 43, 33), small.w(64, 1, 3, 3)
+    small.out(small.op("Conv", x, w, dilations=[4] * 2, pads=[4] * 4, group=64))
+    options = Options(target="znver3", threads=1, keep=frozenset(["loop"]))
+    compilation = Compilation(load_model(small.proto(), {}), options)
+    compilation.write(tmp_path)
+    (rows,) = re.findall(r'%pad = loop.alloc "local".* : memref<1x1x(\d+)x41x8xf32>', compilation.texts["loop"])
+    assert int(rows) == 43 + 2 * 4
+    exe = mlc.compile(small.proto(), target="x86-64-v3", threads=1, cache=False)
+    assert mismatches(small, exe, onnxruntime_results(small)) == []
