@@ -6,7 +6,6 @@ against float64, over all of float32's range (tests/unit/codegen/llvm/test_prelu
 
     function   max error       method
     exp        1 ulp           exp(r) of degree 6 on |r| <= ln 2 / 2, times 2^n in two steps (denormals, inf)
-    exp_nonpositive  1 ulp     the same for x <= 0: one bound, and one power of two
     log        1 ulp           Cephes logf.c on [sqrt 1/2, sqrt 2); denormals scaled first
     tanh       2.5 ulp         e / (e + 2) for e = exp(2|x|) - 1, of degree 6 as exp
     sigmoid    2.5 ulp         2^-64 / (2^-64 + exp(-x) 2^-64), as exp; nothing overflows
@@ -14,7 +13,8 @@ against float64, over all of float32's range (tests/unit/codegen/llvm/test_prelu
     sin, cos   1e-7 absolute   Cephes sinf.c, with a reduction by pi/2 in float64, for |x| <= 1e8
     pow        0.51 ulp        2^(y log2 |x|) in float64; the special cases of IEEE 754
 
-f16 and bf16 compute in f32. f64 calls libm lane by lane: right, and slow.
+f16 and bf16 compute in f32. f64 calls libm lane by lane: right, and slow. `exp_nonpositive` is exp for x <= 0, with one
+bound and one power of two.
 """
 
 from collections.abc import Callable, Iterable
