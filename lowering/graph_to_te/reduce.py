@@ -12,7 +12,6 @@ from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops import reduce as graph
 from mlc.dialects.graph.types import product
 from mlc.dialects.te_builder import builder as te
-from mlc.dialects.te_builder import scalars
 from mlc.dialects.te_builder.builder import ReduceAxis, Scalar, Tensor
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
 
@@ -70,7 +69,7 @@ def _indexed(op: graph.ArgmaxOp | graph.ArgminOp, x: Tensor) -> Tensor:
         value = x.read(merge(x.ndim, [axis], kept, [k]))
         is_best = te.equal(value, best[i])
         if value.is_float:
-            is_best = is_best | scalars.compare("not_equal", value, value)
+            is_best = is_best | te.scalars.compare("not_equal", value, value)
         return te.min(te.where(is_best, te.cast(k, index), te.max_value(index)), axis=k)
 
     at = te.compute(shape_of_result(op), first, "first", reduce=[k])

@@ -64,6 +64,7 @@ class Prefetcher:
         if offset.uses(row):  # there is a single row: the loop is over the panel's own vectors
             rows = 1
         columns = op.tile_sizes[-2] if apart else 1
+        shares_lines = op.tile_sizes[-1] * byte_size(access.element) < LINE_BYTES
         per_column = max(1, op.tile_sizes[-1] * byte_size(access.element) // LINE_BYTES)
         lines, spans = columns * per_column, self.addresses.spans()
         share = -(-lines // rows)
@@ -72,7 +73,11 @@ class Prefetcher:
             inside = number.mod(per_column, spans) * (LINE_BYTES // byte_size(access.element))
             to = {-1 - axis: const(0) for axis in range(access.rank)}
             to |= {lane: inside, lane + 1: number.floordiv(per_column, spans)}
-            self._fetch(access, following.substitute(to, spans))
+            at = following.substitute(to, spans)
+            within = at.mod(LINE_BYTES // byte_size(access.element), spans)
+            if shares_lines and within.is_const and within != const(0):
+                continue  # an unrolled step before this one fetches the line
+            self._fetch(access, at)
 
     def _vectors(self, access: LoweredAccess, lanes: int) -> bool:
         """Whether the lanes are contiguous and fill at least a cache line."""
@@ -83,9 +88,6 @@ class Prefetcher:
         return near - first == const(min(size, lanes) - 1)
 
     def _fetch(self, access: LoweredAccess, offset: Index) -> None:
-        within = offset.mod(LINE_BYTES // byte_size(access.element), self.addresses.spans())
-        if within.is_const and within != const(0):
-            return  # an unrolled step before this one fetches the line
         pointer = self.addresses.pointer(access.base, offset, access.element)
         self.b.block.add_op(llvm_ext.PrefetchOp.create(operands=[pointer], properties=L2))
 

@@ -10,6 +10,13 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
 
+_USERS: dict[type[Operation], type[Operation]] = {
+    arith.NegfOp: math.ExpOp,
+    math.ExpOp: arith.AddfOp,
+    arith.AddfOp: arith.DivfOp,
+}
+"""The op that uses the result of each part."""
+
 
 def sigmoid_argument(op: Operation) -> SSAValue | None:
     """x, where an op is the division of `1 / (exp(-x) + 1)` on f32 and the ops in it have no other use."""
@@ -22,9 +29,11 @@ def sigmoid_argument(op: Operation) -> SSAValue | None:
 def is_part_of_sigmoid(op: Operation) -> bool:
     """Whether an op is the sum, the exponential or the negation in `1 / (exp(-x) + 1)`."""
     found: Operation | None = op
-    while isinstance(found, arith.NegfOp | math.ExpOp | arith.AddfOp):
+    while (kind := _USERS.get(type(found))) is not None:
         found = _only_user(found.results[0])
-    return found is not None and found is not op and sigmoid_argument(found) is not None and op in _parts(found)
+        if not isinstance(found, kind):
+            return False
+    return found is not op and sigmoid_argument(found) is not None
 
 
 def _parts(division: Operation) -> Iterator[Operation]:

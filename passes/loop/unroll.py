@@ -24,8 +24,8 @@ MOST_STEPS = 8
 """Steps that one iteration takes, at most."""
 MOST_WORK = 0.8
 """The share of a kernel's products whose loops are unrolled, those of most products first; last tiles stay."""
-SAMPLES = 32
-"""Values of an index at which the bounds of a loop are looked at, at most."""
+SAMPLES = 4096
+"""Points, values of the indices in the bounds of a loop, at which its extent is computed, at most."""
 UNBOUNDED_TRIPS = 4096
 """Iterations for which a loop counts whose extent has no upper bound."""
 
@@ -74,6 +74,8 @@ class UnrollPass(ModulePass):
 
     def _steps(self, f: loop.ForOp, count: int) -> int:
         """The steps of `count` operations that an iteration should take: 1 where the loop stays, all if it is short."""
+        if _fewest_trips(f) < 0:
+            return 1  # the rest of a negative number of iterations would be iterations
         casts = sum(isinstance(op, loop.CastOp | loop.ContractOp) for op in f.body.block.ops)
         if registers_needed(f, self.vector_bits // 32) + casts >= self.registers:
             return 1  # vectors of the next step are loaded while this one is added
@@ -98,8 +100,14 @@ def _trips(f: loop.ForOp) -> float:
     values = {d: range_of(f.indices[d]) for d in extent.dims()}
     if any(last >= UNBOUNDED for _, last in values.values()):
         return min(bounds_of(extent, LazyRanges(values.__getitem__))[1], UNBOUNDED_TRIPS)
-    samples = [np.linspace(*ends, min(ends[1] - ends[0] + 1, SAMPLES), dtype=int) for ends in values.values()]
+    most = int(SAMPLES ** (1 / max(len(values), 1)))
+    samples = [np.linspace(*ends, min(ends[1] - ends[0] + 1, most), dtype=int) for ends in values.values()]
     return float(np.maximum(extent.evaluate(dict(zip(values, np.ix_(*samples), strict=True))), 0).mean())
+
+
+def _fewest_trips(f: loop.ForOp) -> int:
+    """The least distance between the bounds of a loop; below 0 where the upper one may be the smaller one."""
+    return bounds_of(f.upper - f.lower, LazyRanges(lambda d: range_of(f.indices[d])))[0]
 
 
 def _sums_products(f: loop.ForOp) -> bool:
@@ -114,13 +122,17 @@ def _sums_products(f: loop.ForOp) -> bool:
 
 
 def _has_rows(load: loop.LoadOp) -> bool:
-    """Whether a load reads several rows of vectors: those of a window, of which the next step has most again."""
+    """Whether a load reads several rows of vectors, as a sliding window does: the next step reads most of them, too."""
     shape = loop.shape_of(load.result.type)
     return len(shape) > 1 and shape[0] > 1 and shape[-1] > 1 and prod(shape) == prod(load.tile_sizes)
 
 
 def unroll(f: loop.ForOp, steps: int) -> None:
-    """Let each iteration of a loop take several steps; a loop over those that are left follows it."""
+    """
+    Let each iteration of a loop take several steps; a loop over those that are left follows it.
+
+    The upper bound must not be less than the lower one.
+    """
     space, parent = IndexSpace(), f.parent
     assert parent is not None
     lower, upper = space.exprs((f.lower, f.upper), f.indices)

@@ -28,9 +28,9 @@ def query_block(queries: int, keys: int, target: Target, *, band: bool = False) 
     width = target.lanes("f32")
     strips = STRIPS * FLOAT_BYTES * keys * width
     tiled = None if band else _tiled_vectors(target)
-    spilled = [v for v in (tiled or 0, 2) if v and v * strips <= SPILLED_STRIPS * target.l2_bytes]
+    least = next((v for v in (tiled, 2) if v and v * strips <= SPILLED_STRIPS * target.l2_bytes), 1)
     most = BAND_VECTORS if band else tiled or STRIP_VECTORS
-    vectors = max(spilled[0] if spilled else 1, min(most, planned_l2_bytes(target) // strips))
+    vectors = max(least, min(most, planned_l2_bytes(target) // strips))
     return min(queries, even_split(ceil(queries / width), vectors) * width)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mlc.targets.cost import thresholds
+from mlc.targets.cost.attention import query_block
 from mlc.targets.cost.branches import BranchCosts
 from mlc.targets.cost.branches import Contraction as Branch
 from mlc.targets.cost.caches import (
@@ -18,7 +19,16 @@ from mlc.targets.cost.caches import (
 )
 from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block, product_parts
 from mlc.targets.cost.threads import balance, least_work, worth_threads
-from mlc.targets.cost.tiles import RegisterTile, divisors, even_split, pieces, register_tile, sliding_rows, step_cycles
+from mlc.targets.cost.tiles import (
+    RegisterTile,
+    divisors,
+    even_split,
+    most_rows,
+    pieces,
+    register_tile,
+    sliding_rows,
+    step_cycles,
+)
 from mlc.targets.cost.windows import Row, planar_tile, window_tile
 from mlc.targets.cost.winograd import Block, direct_cycles, overlapped, problem
 from mlc.targets.target import Target
@@ -46,6 +56,22 @@ def test_a_step_takes_its_arithmetic_its_loads_or_the_latency() -> None:
     assert step_cycles(6, 2, CORE, scalar_loads=False) == 7.0
     assert step_cycles(2, 2, replace(CORE, fma_latency_cycles=5.0)) == 5.0
     assert step_cycles(14, 2, replace(CORE, fmas_per_cycle=1.0)) == 28.0
+
+
+def test_tiles_of_one_vector_issue_more_operations_for_each_product() -> None:
+    zen3 = Target.parse("znver3")
+    assert step_cycles(13, 1, zen3.core) == 27 / zen3.core.operations_per_cycle
+    assert step_cycles(6, 2, zen3.core) == 6.0
+    assert register_tile(26, 2, zen3) == RegisterTile(6, 2)
+    assert most_rows(31, 2, zen3) == 6
+    assert most_rows(31, 2, ZEN5) == 11
+
+
+def test_blocks_of_queries_are_whole_tiles_where_strips_fit() -> None:
+    zen3 = Target.parse("znver3")
+    assert [query_block(keys, keys, zen3) for keys in (269, 1407, 4096, 8192)] == [24, 24, 24, 16]
+    assert query_block(1407, 1407, zen3, band=True) == 16
+    assert query_block(1407, 1407, ZEN5) % (6 * ZEN5.lanes("f32")) != 0
 
 
 def test_register_tiles_are_those_of_blis() -> None:

@@ -148,8 +148,8 @@ def test_error_bound_on_other_targets(function: str, target: str, grid: Any, exp
 
 
 @pytest.mark.parametrize(("lanes", "target"), [*((n, "native") for n in LANES), (8, "x86-64-v2"), (8, "x86-64-v3")])
-def test_exp_of_what_is_not_positive(lanes: int, target: str, grid: np.ndarray) -> None:
-    x = grid[~(grid > 0)]
+def test_exp_of_what_is_not_above_40(lanes: int, target: str, grid: np.ndarray) -> None:
+    x = grid[~(grid > 40)]
     assert np.isnan(x).any()
     assert np.isneginf(x).any()
     assert ulps(compiled("exp_nonpositive", "f32", lanes, target)(x), np.exp(x.astype(np.float64))).max() <= 1

@@ -80,6 +80,18 @@ def test_a_loop_that_few_iterations_reach_stays() -> None:
     assert any(f.results and f.results[0].type.get_shape()[0] == 1 for f in func.walk() if isinstance(f, loop.ForOp))
 
 
+@pytest.mark.parametrize("extent", [0, 1, 4, 5])
+def test_a_loop_whose_upper_bound_may_be_less_than_the_lower_one_stays(extent: int) -> None:
+    """Its rest would begin in front of the lower bound: from 0 down to -3, and from there to -1."""
+    bound = f"%n - {5 - extent}"
+    func = parse(product(bound, "?", "2", ", %n: index"))
+    arrays = [rand(3, 7), rand(7, 16), np.int64(5)]
+    (expected,) = interp.run(func, arrays)
+    apply(func)
+    assert unrolled(func) == []
+    np.testing.assert_array_equal(interp.run(reread(func), arrays)[0], expected)
+
+
 def test_only_loads_are_opaque_to_the_strength_reduction_of_loops() -> None:
     func = parse(gemm(8, 64, 32, epilogue=False))
     for rewrite in PASSES:
