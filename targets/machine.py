@@ -37,6 +37,8 @@ ENTRY_POINT_GROUP = "mlc.targets"
 """The entry points of installed targets: the target's name -> module:NAME, the path of a TOML file."""
 
 _MOST_BYTES = 1 << 20
+NonNegative: TypeAlias = float
+"""A rate that may be 0."""
 TomlValue: TypeAlias = "str | int | float | bool | date | time | list[TomlValue] | dict[str, TomlValue]"
 """A value of a TOML file."""
 FieldValue: TypeAlias = "TomlValue | Core | tuple[str, ...]"
@@ -53,6 +55,8 @@ class Core:
     """Native vectors, or scalars that are broadcast, loaded from L1."""
     operations_per_cycle: float
     """Vector operations of a register tile that are issued: multiplications, loads and broadcasts."""
+    step_cycles: NonNegative
+    """What a step of a register tile's reduction takes besides its multiplications."""
     fma_latency_cycles: float
     """From one sum to the next that depends on it."""
     sustained_fmas_per_cycle: float
@@ -235,6 +239,7 @@ def _is_number(value: FieldValue) -> TypeGuard[int | float]:
 
 _KINDS: dict[str, tuple[str, Callable[[FieldValue], bool]]] = {
     "float": ("a number above 0", lambda x: _is_number(x) and 0 < x < inf),
+    "NonNegative": ("a number of at least 0", lambda x: _is_number(x) and 0 <= x < inf),
     "int": ("a whole number above 0", lambda x: type(x) is int and x > 0),
     "bool": ("true or false", lambda x: type(x) is bool),
     "str": ("a text", lambda x: type(x) is str),
@@ -248,7 +253,7 @@ def _value(kind: str, value: FieldValue, place: str) -> Any:  # the field's own 
     what, fits = _KINDS[kind]
     if not fits(value):
         raise UserError(f"{place}: expected {what}, but got {value!r}")
-    return float(value) if _is_number(value) and kind == "float" else value
+    return float(value) if _is_number(value) and kind in ("float", "NonNegative") else value
 
 
 @cache

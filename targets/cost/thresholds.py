@@ -26,6 +26,9 @@ MOST_ROWS = 31
 L2_RATE_OF_TILES = 0.5
 """Part of the rate of plain reads at which L2 feeds register tiles. Source: 1x1 convolutions of 128 channels a group
 on planes of 43x45 (Zen 5): tiles of 2x9 vectors run at 56 % of the peak, as half of the rate says, 13x2 at 86 %."""
+FULL_REGISTERS = 1.06
+"""The time of a tile whose sums, vectors and scalar take all registers, over that of one which leaves some. Source: on
+Zen 3, 4x3 vectors take 1.06 to 1.09 of the time of 6x2 in convolutions, 1.14 in a product (micro-kernels alone do not)."""
 WIDENING_CYCLES, WIDENED_ROWS, WIDENED_BITS = 1.3, 16, 512
 """Cycles that widening a vector of bytes or f16 to f32 adds to a step of a register tile, beside its FMAs; rows, and
 bits of a vector, from which they count. Source: products of 24 to 120 rows on Zen 4, 0.91 to 0.95 of the time with

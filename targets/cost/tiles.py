@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, isqrt
 
-from mlc.targets.cost.thresholds import L2_RATE_OF_TILES, MOST_ROWS, MOST_VECTORS, SLIDING_REGISTERS
+from mlc.targets.cost.thresholds import (
+    FULL_REGISTERS,
+    L2_RATE_OF_TILES,
+    MOST_ROWS,
+    MOST_VECTORS,
+    SLIDING_REGISTERS,
+)
 from mlc.targets.machine import Core
 from mlc.targets.target import Target
 
@@ -48,7 +54,7 @@ def step_cycles(rows: int, vectors: int, core: Core, scalar_loads: bool = True) 
     loads = (rows + vectors) if scalar_loads else fmas + vectors
     issued = fmas + (rows if scalar_loads else 0) + (vectors if rows > 1 else 0)
     return max(
-        fmas / core.fmas_per_cycle,
+        fmas / core.fmas_per_cycle + core.step_cycles,
         loads / core.loads_per_cycle,
         issued / core.operations_per_cycle,
         core.fma_latency_cycles,
@@ -87,7 +93,8 @@ def register_tile(
         if unit % v and v % unit:
             continue
         for r in range(min(rows, least), min(rows, MOST_ROWS) + 1):
-            if r * v + v + (1 if r > 1 or scalar_loads else 0) > registers:
+            held = r * v + v + (1 if r > 1 or scalar_loads else 0)
+            if held > registers:
                 break
             r_even = even_split(rows, r)
             if r_even != r:
@@ -98,6 +105,7 @@ def register_tile(
                 for height, n_r in pieces(rows, r):
                     step = step_cycles(height, width, target.core, scalar_loads) + width * (far + widening)
                     cost += n_v * n_r * max(step, _far_cycles(height, width, strip_bytes, loose_bytes, target))
+            cost *= FULL_REGISTERS if held == registers else 1.0
             candidate = (cost, -r * v, RegisterTile(r, v))
             if best is None or candidate[:2] < best[:2]:
                 best = candidate

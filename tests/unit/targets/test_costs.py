@@ -61,10 +61,17 @@ def test_a_step_takes_its_arithmetic_its_loads_or_the_latency() -> None:
 def test_tiles_of_one_vector_issue_more_operations_for_each_product() -> None:
     zen3 = Target.parse("znver3")
     assert step_cycles(13, 1, zen3.core) == 27 / zen3.core.operations_per_cycle
-    assert step_cycles(6, 2, zen3.core) == 6.0
+    assert step_cycles(6, 2, zen3.core) == 6.0 + zen3.core.step_cycles
     assert register_tile(26, 2, zen3) == RegisterTile(6, 2)
     assert most_rows(31, 2, zen3) == 6
     assert most_rows(31, 2, ZEN5) == 11
+
+
+def test_tiles_leave_a_register_where_others_do_as_well() -> None:
+    zen3 = Target.parse("znver3")
+    assert register_tile(64, 275, zen3) == RegisterTile(6, 2)  # 2x5 cuts 275 evenly, and takes all 16 registers
+    assert register_tile(4, 3, zen3) == RegisterTile(4, 3)
+    assert register_tile(3, 192, zen3, unit=4) == RegisterTile(3, 2)  # 2x4 would read its columns twice
 
 
 def test_blocks_of_queries_are_whole_tiles_where_strips_fit() -> None:
