@@ -405,8 +405,9 @@ def _intrinsic_ext(e: LLVMPrinter, op: llvm_ext.IntrinsicOp) -> str:
 @handles(llvm_ext.MathOp)
 def _math(e: LLVMPrinter, op: llvm_ext.MathOp) -> str:
     type_ = op.results[0].type
-    name, key = prelude.function_for(op.function.data, type_)
+    name, key = prelude.function_for(op.function.data, type_, e.target, e.math_calls)
     e.math.add(key)
+    e.math_calls += 1
     text = e.type(type_)
     return f"call {text} @{name}({', '.join(map(e.typed, _operands(op)))})"
 

@@ -39,7 +39,8 @@ class LLVMPrinter:
         self.functions: list[str] = []
         self.declarations: dict[str, str] = {}
         self.defined: set[str] = set()
-        self.math: set[tuple[str, str, int]] = set()
+        self.math: set[prelude.Key] = set()
+        self.math_calls = 0
         self.metadata: dict[str, int] = {}
         self.nodes: list[str] = []
         # By identity: hashing an xDSL type costs more than printing it. The module keeps the types alive.
