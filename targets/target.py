@@ -111,6 +111,11 @@ class Target:
         return [feature for feature in features if feature not in known]
 
     @property
+    def multiplies_bytes_by_pairs(self) -> bool:
+        """Whether products of bytes are summed two at a time, for want of a dot product of four."""
+        return "pmaddwd" in self.instructions and not {"dpbusd", "dpbusd256"} & set(self.instructions)
+
+    @property
     def is_c(self) -> bool:
         """Whether kernels are printed as C99 and compiled by the C compiler, rather than by LLVM."""
         return self.name == C

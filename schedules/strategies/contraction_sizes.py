@@ -31,17 +31,16 @@ from mlc.targets.cost.thresholds import (
     OPEN_ROWS,
     PACKED_DEPTH,
     PACKED_PANELS,
+    PAIR_REGISTERS,
     SHARED_LANES_VECTORS,
     SLIDING_TAPS,
     SLIDING_UNROLLED,
     STREAM_ROWS,
     STREAM_SHARED_ROWS,
-    WIDENED_BITS,
     WIDENED_ROWS,
-    WIDENING_CYCLES,
     WOVEN_REGISTERS,
 )
-from mlc.targets.cost.tiles import even_split, register_tile, sliding_rows
+from mlc.targets.cost.tiles import Strips, even_split, register_tile, sliding_rows
 from mlc.targets.cost.windows import Row, window_tile
 from mlc.targets.matrix import MATRIX_PRODUCT_CYCLES, MATRIX_ROWS, MATRIX_SUMS
 from mlc.targets.target import Target
@@ -104,9 +103,16 @@ class ContractionSizes:
             columns = self._most_columns()
             unit = 1 if r.column_blocks is None else columns * per_lane
             threads = self.threads if self._prefetches_panels() and self._rows_per_panel() <= STREAM_SHARED_ROWS else 1
-            reserved = r.stride - 1 + (WOVEN_REGISTERS if self._weaves_words() else 0)
             t = register_tile(
-                rows, columns * per_lane, self.target, reserved, scalar_loads, unit, threads=threads, least=least
+                rows,
+                columns * per_lane,
+                self.target,
+                self._reserved(),
+                scalar_loads,
+                unit,
+                threads=threads,
+                least=least,
+                strips=self._strips(),
             )
             if t.vectors >= per_lane:
                 return TileSize(t.rows, t.vectors // per_lane, lanes)
@@ -115,14 +121,13 @@ class ContractionSizes:
             rows,
             vectors,
             self.target,
-            r.stride - 1,
+            self._reserved(),
             scalar_loads,
             self._packed_vectors(),
             threads=self.threads if self._rows_per_panel() <= MOST_ROWS else 1,
             least=least,
-            strip_bytes=self._strip_bytes(),
-            loose_bytes=self._loose_bytes(),
-            widening=self._widening_cycles(rows),
+            strips=self._strips(),
+            widens=self._widens(rows),
         )
         wide = t.vectors * self.width
         if wide >= lanes:
@@ -142,6 +147,14 @@ class ContractionSizes:
         pixels = self._side_by_side()
         even = even_split(ceil(rows / pixels), sliding_rows(step, self.target))
         return TileSize(even * pixels, 1, min(lanes, self.width), pixels)
+
+    def _reserved(self) -> int:
+        """The registers that neither sums nor operands of a step may take."""
+        woven = WOVEN_REGISTERS if self._weaves_words() else 0
+        r, nested = self.roles, len(self.stage.reduce) > 1
+        bytes_ = r.scalar.unit > 1 and r.scalar.element_bytes == 1
+        pairs = PAIR_REGISTERS if nested and bytes_ and self.target.multiplies_bytes_by_pairs else 0
+        return r.stride - 1 + woven + pairs
 
     def _weaves_words(self) -> bool:
         """Whether each sum's word is woven from the lanes of several loads, as in a depthwise window of bytes."""
@@ -242,9 +255,15 @@ class ContractionSizes:
             return False
         return self.target.masked_memory and r.scalar.step(r.lanes, self.stage.ranges) == 1
 
-    def _strip_bytes(self) -> int:
-        """The bytes of one vector's column of V, over all terms of a sum; 0 where V is packed in blocks."""
-        return FLOAT_BYTES * self.width * self.stage.depth if self._packed_vectors() == 1 else 0
+    def _strips(self) -> Strips | None:
+        """The columns of V, one vector wide."""
+        bytes_ = self.roles.vector.element_bytes * self.width * self.stage.depth
+        return Strips(bytes_, 0 if self._packed else self._loose_bytes(), self._packed)
+
+    @property
+    def _packed(self) -> bool:
+        """Whether V is packed in blocks of columns."""
+        return self.roles.columns is not None or self._packed_vectors() > 1
 
     def _many_panels(self, lanes: int) -> bool:
         """Whether V has many panels of so many lanes, each of them read for many steps."""
@@ -266,11 +285,10 @@ class ContractionSizes:
         copied = self._many_panels(MOST_VECTORS * self.width)
         return LINE_BYTES * st.depth * (apart + (within and not copied))
 
-    def _widening_cycles(self, rows: int) -> float:
-        """The cycles in which a vector of narrow elements of V, which are no words, becomes a long one of f32."""
+    def _widens(self, rows: int) -> bool:
+        """Whether vectors of narrow elements of V, which are no words, become long ones of f32 in many rows."""
         read = self.roles.vector
-        widens = read.unit == 1 and read.element_bytes < FLOAT_BYTES and self.target.vector_bits >= WIDENED_BITS
-        return WIDENING_CYCLES if widens and rows >= WIDENED_ROWS else 0.0
+        return read.unit == 1 and read.element_bytes < FLOAT_BYTES and rows >= WIDENED_ROWS
 
     def _packed_vectors(self) -> int:
         """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""

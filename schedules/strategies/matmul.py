@@ -32,7 +32,7 @@ from mlc.schedules.strategies.roles import Roles
 from mlc.targets.cost.caches import FLOAT_BYTES, depth_block, is_far, planned_l2_bytes, share_a_set, streams
 from mlc.targets.cost.grids import Grid, GridWork, choose_grid, product_parts
 from mlc.targets.cost.thresholds import L2_SHARE_UNPACKED, LEAST_LANES, TRANSPOSED_ROWS
-from mlc.targets.cost.tiles import even_split
+from mlc.targets.cost.tiles import Strips, even_split
 from mlc.targets.target import Target
 
 DEPTH_BLOCKS = (64, 128, 192, 256, 384, 512, 768, 1024)
@@ -95,8 +95,8 @@ class MatmulSchedule(ContractionSchedule):
         most = streams(FLOAT_BYTES * apart, self.target)
         return size if size.rows <= most else size._replace(rows=even_split(self.stage.extents[self._rows], most))
 
-    def _strip_bytes(self) -> int:
-        return 0  # depth blocks, or a copy of V, keep its columns near
+    def _strips(self) -> Strips | None:
+        return super()._strips() if self._packed else None  # depth blocks, or a copy of V, keep its columns near
 
     def _side_by_side(self) -> int:
         return 1 if self.transposes else super()._side_by_side()

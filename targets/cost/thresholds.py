@@ -26,14 +26,18 @@ MOST_ROWS = 31
 L2_RATE_OF_TILES = 0.5
 """Part of the rate of plain reads at which L2 feeds register tiles. Source: 1x1 convolutions of 128 channels a group
 on planes of 43x45 (Zen 5): tiles of 2x9 vectors run at 56 % of the peak, as half of the rate says, 13x2 at 86 %."""
+L2_RATE_OF_PACKED_TILES = 0.74
+"""The same for a packed operand. Source: benchmarks/microkernels.py on Zen 3, tiles of 2x4 vectors with B from L2."""
 FULL_REGISTERS = 1.06
-"""The time of a tile whose sums, vectors and scalar take all registers, over that of one which leaves some. Source: on
-Zen 3, 4x3 vectors take 1.06 to 1.09 of the time of 6x2 in convolutions, 1.14 in a product (micro-kernels alone do not)."""
-WIDENING_CYCLES, WIDENED_ROWS, WIDENED_BITS = 1.3, 16, 512
-"""Cycles that widening a vector of bytes or f16 to f32 adds to a step of a register tile, beside its FMAs; rows, and
-bits of a vector, from which they count. Source: products of 24 to 120 rows on Zen 4, 0.91 to 0.95 of the time with
-tiles of one vector (18 to 30 rows) instead of two (12 to 14 rows); 7 rows take 1.08 of the time with 7x2 instead of 4x6
-vectors; with AVX2, 13x1 take 1.08 to 1.25 of the time of 6x2."""
+"""The time of a tile whose sums, vectors and scalar take all registers, over that of one which leaves some. Source: Zen
+3, where 4x3 vectors take 1.06 to 1.09 of the time of 6x2 in convolutions, 1.14 in a product (micro-kernels do not)."""
+WIDENING_OPERATIONS, WIDENED_ROWS = 2, 16
+"""Operations that make a vector of bytes or f16 one of f32 in each step of a register tile; rows from which they count.
+Source: on Zen 3 products of 23 to 110 rows take 1.1 of the time with 4x2 instead of 6x2 vectors, 1.4 with 11x1, and
+1.15 with 2x4 instead of 5x2; on Zen 4, 7 rows take 1.08 of the time with 7x2 instead of 4x6."""
+WIDENING_CYCLES, WIDENED_BITS = 1.3, 512
+"""Cycles that each of these vectors adds to a step, where it has so many bits. Source: products of 24 to 120 rows on
+Zen 4, 0.91 to 0.95 of the time with tiles of one vector (18 to 30 rows) instead of two (12 to 14 rows)."""
 OPEN_ROWS = 6
 """Rows of a register tile, at least, where their number is known at run time. Not measured apart."""
 DOT_ROWS = DOT_COLUMNS = 4
@@ -48,6 +52,10 @@ SLIDING_REGISTERS = (3, 8)
 WOVEN_REGISTERS = 2
 """Registers beside the sums in which words of bytes are woven: the order of the lanes, and a second word. Source: a
 depthwise window of 3 x 3 over 16 channels of 320 x 320 bytes on Zen 4, where 30 rows move registers at each step."""
+PAIR_REGISTERS = 2
+"""Registers beside the sums of products of bytes by pairs, where these are in several loops: a vector of products, and
+the ones that sum them. Source: on Zen 3 convolutions of 3 x 3 over bytes take 0.76 to 0.79 of the time with 5x2 and 4x2
+vectors instead of 6x2; in products of matrices there is no difference."""
 SLIDING_REGISTERS_WIDE = (5, 8)
 """The same of a tile of several vectors of channels, which come last: its loads are shared less. Source: windows of
 3 x 3 to 7 x 7 over 24 to 2048 channels on Zen 4, tiles of 5 to 12 pixels."""

@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, isqrt
+from typing import NamedTuple
 
 from mlc.targets.cost.thresholds import (
     FULL_REGISTERS,
+    L2_RATE_OF_PACKED_TILES,
     L2_RATE_OF_TILES,
     MOST_ROWS,
     MOST_VECTORS,
     SLIDING_REGISTERS,
+    WIDENED_BITS,
+    WIDENING_CYCLES,
+    WIDENING_OPERATIONS,
 )
 from mlc.targets.machine import Core
 from mlc.targets.target import Target
@@ -35,6 +40,28 @@ def pieces(total: int, size: int) -> list[tuple[int, int]]:
     return [(s, n) for s, n in ((size, full), (rest, 1 if rest else 0)) if n]
 
 
+class Strips(NamedTuple):
+    """The columns of a product's second operand, one vector wide, that tiles read."""
+
+    bytes: int
+    """Those of one strip, over all terms of a sum."""
+    loose_bytes: int = 0
+    """Those of L1's lines that the strips of a tile share with others."""
+    packed: bool = False
+    """Whether the vectors of a tile follow one another in memory, from one step to the next."""
+
+    def far_cycles(self, rows: int, vectors: int, target: Target) -> float:
+        """
+        The cycles in which L2 gives the vectors of a step, if their strips exceed L1; else 0.
+
+        The rows of the first operand pass through L1 beside them: those of a tile, and those of the next one.
+        """
+        if (vectors + 2 * rows / target.lanes("f32")) * self.bytes + self.loose_bytes <= target.l1_bytes:
+            return 0.0
+        rate = L2_RATE_OF_PACKED_TILES if self.packed else L2_RATE_OF_TILES
+        return vectors * target.vector_bits / 8 / (rate * target.core.l2_bytes_per_cycle)
+
+
 @dataclass(frozen=True)
 class RegisterTile:
     """A micro-kernel: `rows` broadcast scalars times `vectors` native vectors."""
@@ -43,16 +70,18 @@ class RegisterTile:
     vectors: int
 
 
-def step_cycles(rows: int, vectors: int, core: Core, scalar_loads: bool = True) -> float:
+def step_cycles(rows: int, vectors: int, core: Core, scalar_loads: bool = True, widens: bool = False) -> float:
     """
     Cycles of one step of the reduction: its FMAs, loads, operations, or an FMA's latency, whichever takes longest.
 
     A step loads its vectors, and a scalar for each row; without `scalar_loads` a vector for each sum, which is an
-    operand of its FMA, as the vectors of a single row are.
+    operand of its FMA, as the vectors of a single row are. Vectors of narrow elements are widened.
     """
     fmas = rows * vectors
     loads = (rows + vectors) if scalar_loads else fmas + vectors
-    issued = fmas + (rows if scalar_loads else 0) + (vectors if rows > 1 else 0)
+    issued = (
+        fmas + (rows if scalar_loads else 0) + (vectors if rows > 1 else 0) + widens * WIDENING_OPERATIONS * vectors
+    )
     return max(
         fmas / core.fmas_per_cycle + core.step_cycles,
         loads / core.loads_per_cycle,
@@ -71,9 +100,8 @@ def register_tile(
     unit: int = 1,
     threads: int = 1,
     least: int = 1,
-    strip_bytes: int = 0,
-    loose_bytes: int = 0,
-    widening: float = 0.0,
+    strips: Strips | None = None,
+    widens: bool = False,
 ) -> RegisterTile:
     """
     The tile that covers rows x vectors in the fewest cycles with accumulators and operands in registers.
@@ -82,12 +110,12 @@ def register_tile(
     ragged edges counted. `reserved` registers are taken by something else. `unit` is the number of vectors in a block
     of a packed operand, which a tile must not cross. With `threads`, the cycles are those of the thread that gets most
     where columns of tiles are dealt out, and the vectors, which come from beyond L1 then, count by themselves. The
-    tile has `least` rows, if there are so many. `strip_bytes` are those of one vector's column of the second operand:
-    where the columns of a tile exceed L1, with the `loose_bytes` of lines that they share with others, each row of
-    tiles reads them from L2 again. `widening` are the cycles in
-    which a vector of narrow elements becomes one of f32, once for each row of tiles.
+    tile has `least` rows, if there are so many. Where the `strips` of the second operand do not stay in L1, each of
+    several rows of tiles reads its vectors from L2. Where a tile `widens` its vectors of narrow elements, it does so
+    once for each row of tiles.
     """
     registers, far = target.vector_registers - reserved, target.core.far_vector_cycles if threads > 1 else 0.0
+    widening = WIDENING_CYCLES if widens and target.vector_bits >= WIDENED_BITS else 0.0
     best: tuple[float, int, RegisterTile] | None = None
     for v in range(1, min(vectors, MOST_VECTORS) + 1):
         if unit % v and v % unit:
@@ -103,8 +131,10 @@ def register_tile(
             most = min(vectors, ceil(ceil(vectors / v) / threads) * v)
             for width, n_v in pieces(most, v):
                 for height, n_r in pieces(rows, r):
-                    step = step_cycles(height, width, target.core, scalar_loads) + width * (far + widening)
-                    cost += n_v * n_r * max(step, _far_cycles(height, width, strip_bytes, loose_bytes, target))
+                    step = step_cycles(height, width, target.core, scalar_loads, widens) + width * (far + widening)
+                    if strips is not None and r < rows:
+                        step = max(step, strips.far_cycles(height, width, target))
+                    cost += n_v * n_r * step
             cost *= FULL_REGISTERS if held == registers else 1.0
             candidate = (cost, -r * v, RegisterTile(r, v))
             if best is None or candidate[:2] < best[:2]:
@@ -121,17 +151,6 @@ def held_rows(vectors: int, target: Target) -> int:
 def most_rows(rows: int, vectors: int, target: Target) -> int:
     """The rows of a tile of so many vectors: as many as registers hold, evenly dealt."""
     return even_split(rows, held_rows(vectors, target))
-
-
-def _far_cycles(rows: int, vectors: int, strip_bytes: int, loose_bytes: int, target: Target) -> float:
-    """
-    The cycles in which L2 gives the vectors of a step, if their columns exceed L1.
-
-    The rows of the first operand pass through L1 beside them: those of a tile, and those of the next one.
-    """
-    if (vectors + 2 * rows / target.lanes("f32")) * strip_bytes + loose_bytes <= target.l1_bytes:
-        return 0.0
-    return vectors * target.vector_bits / 8 / (L2_RATE_OF_TILES * target.core.l2_bytes_per_cycle)
 
 
 def sliding_rows(step: int, target: Target) -> int:

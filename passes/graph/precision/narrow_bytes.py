@@ -25,8 +25,8 @@ from mlc.dialects.loop import NARROW_LIMIT
 from mlc.support.weights import WeightStore
 from mlc.targets.target import Target
 
-PAIR_PRODUCT, BYTE_PRODUCTS = "pmaddubsw", ("dpbusd", "dpbusd256")
-"""The instruction that gains by narrow bytes, and those that make it needless; `Target.instructions` has a target's."""
+PAIR_PRODUCT = "pmaddubsw"
+"""The instruction that gains by narrow bytes."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class AnnotateNarrowBytesPass(ModulePass):
     fixed: bool = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        instructions = Target.parse(self.target).instructions
-        if not self.fixed or PAIR_PRODUCT not in instructions or any(dot in instructions for dot in BYTE_PRODUCTS):
+        target = Target.parse(self.target)
+        if not self.fixed or PAIR_PRODUCT not in target.instructions or not target.multiplies_bytes_by_pairs:
             return
         weights, calls = ByteConstants(store_of(op)), dict[str, list[CallOp]]()
         for call in op.walk():

@@ -21,6 +21,7 @@ from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block, prod
 from mlc.targets.cost.threads import balance, least_work, worth_threads
 from mlc.targets.cost.tiles import (
     RegisterTile,
+    Strips,
     divisors,
     even_split,
     most_rows,
@@ -72,6 +73,16 @@ def test_tiles_leave_a_register_where_others_do_as_well() -> None:
     assert register_tile(64, 275, zen3) == RegisterTile(6, 2)  # 2x5 cuts 275 evenly, and takes all 16 registers
     assert register_tile(4, 3, zen3) == RegisterTile(4, 3)
     assert register_tile(3, 192, zen3, unit=4) == RegisterTile(3, 2)  # 2x4 would read its columns twice
+
+
+def test_packed_columns_come_from_l2_for_each_row_of_tiles() -> None:
+    zen3 = Target.parse("znver3")
+    far = Strips(zen3.l1_bytes, packed=True)
+    assert register_tile(38, 48, zen3, unit=4) == RegisterTile(2, 4)
+    assert register_tile(38, 48, zen3, unit=4, strips=far) == RegisterTile(5, 2)
+    assert register_tile(2, 48, zen3, unit=4, strips=far) == RegisterTile(2, 4)  # once, in any tile
+    assert far.far_cycles(3, 2, zen3) < Strips(zen3.l1_bytes).far_cycles(3, 2, zen3)
+    assert Strips(64).far_cycles(3, 2, zen3) == 0
 
 
 def test_blocks_of_queries_are_whole_tiles_where_strips_fit() -> None:
@@ -195,7 +206,13 @@ def test_winograd_beats_the_direct_sum_of_many_channels() -> None:
 
 def test_tiles_of_narrow_vectors_have_more_rows() -> None:
     assert register_tile(64, 24, ZEN5) == RegisterTile(13, 2)
-    assert register_tile(64, 24, ZEN5, widening=thresholds.WIDENING_CYCLES) == RegisterTile(22, 1)
+    assert register_tile(64, 24, ZEN5, widens=True) == RegisterTile(22, 1)
+
+
+def test_tiles_that_widen_issue_more_operations_for_each_vector() -> None:
+    zen3 = Target.parse("znver3")
+    assert register_tile(38, 24, zen3, unit=4) == RegisterTile(2, 4)
+    assert register_tile(38, 24, zen3, unit=4, widens=True) == RegisterTile(6, 2)
 
 
 def test_windows_over_planes_share_rows() -> None:

@@ -1,6 +1,7 @@
 """Convolutions of bytes by groups: exact sums, whatever the window, the layout and the machine."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -113,3 +114,16 @@ def test_woven_words_leave_registers_for_the_order_of_their_lanes() -> None:
     rows = {int(n) for text in texts for n in re.findall(r"iter_args.* -> vector<(\d+)x16xi32>", text)}
     assert rows
     assert max(rows) <= 32 - 4  # beside the sums: taps, the order of the lanes, two words
+
+
+@pytest.mark.parametrize(("target", "tile"), [("znver3", (5, 2)), ("znver4", (12, 2))])
+def test_products_by_pairs_leave_registers_to_them(target: str, tile: tuple[int, int], tmp_path: Path) -> None:
+    """Without a dot product of bytes a vector of products, and the ones that sum it, need a register each: not 6x2."""
+    small, rng = Small(case="window"), np.random.default_rng(0)
+    x = small.x(1, 64, 24, 24, dtype=np.uint8)
+    w = small.const(rng.integers(-64, 65, (64, 64, 3, 3)), np.int8)
+    small.out(small.op("ConvInteger", x, w, small.const(0, np.uint8), small.const(0, np.int8), pads=[1, 1, 1, 1]))
+    compilation = Compilation(mlc.load(small.proto()), Options(target, keep=frozenset({"te"})))
+    compilation.write(tmp_path)
+    chosen = re.findall(r'sched.knob "tile_(?:rows|columns)" .* default (\d+)', compilation.texts["te"])
+    assert tuple(map(int, chosen)) == tile
