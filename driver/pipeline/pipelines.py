@@ -113,7 +113,7 @@ PIPELINES: dict[str, list[str]] = {
         "loop-compact-buffers",
         "loop-promote-tiles",
         "loop-start-sums",
-        "loop-reuse-outputs",
+        "loop-reuse-buffers",
     ],
     # a scheduled te.func to scalar loops, which are printed as C
     "loop-scalars": ["loop-scalarize", "loop-tiles"],

@@ -80,7 +80,7 @@ PASSES: dict[str, str] = {
     "loop-apply-schedule": "mlc.passes.loop.apply_schedule:ApplySchedulePass",
     "loop-scalarize": "mlc.passes.loop.scalarize:ScalarizePass",
     "loop-partition": "mlc.passes.loop.partition:PartitionPass",
-    "loop-reuse-outputs": "mlc.passes.loop.reuse_outputs:ReuseOutputsPass",
+    "loop-reuse-buffers": "mlc.passes.loop.reuse_buffers:ReuseBuffersPass",
     "loop-inline-unit-loops": "mlc.passes.loop.inline_unit_loops:InlineUnitLoopsPass",
     "loop-form-tiles": "mlc.passes.loop.form_tiles:FormTilesPass",
     "loop-compact-buffers": "mlc.passes.loop.compact_buffers:CompactBuffersPass",

@@ -219,12 +219,14 @@ PLANAR_COST = 1.1
 """What a convolution of groups costs with pixels in the lanes, to one of full blocks of channels: a scalar of the
 weights for each row of a tile, rows of pictures of any alignment. Source: ShuffleNet's convolutions of 2 to 8 groups
 on Zen 5, which reach 80 to 95 % of the peak."""
-PLANAR_WINDOW_COST, BLOCKED_WINDOW_COST = 3.3, 2.0
-"""The same of a depthwise window, and of one in blocks of channels, which share loads. Source: windows of 3 x 3 on
-Zen 5, 30 and 50 % of the peak."""
+PLANAR_WINDOW_COST, BLOCKED_WINDOW_COST = 2.9, 2.0
+"""The same of a depthwise window, and of one in blocks of channels, which share loads. Source: windows of 3 x 3, 30 and
+50 % of the peak on Zen 5; on Zen 3 planes take 0.8 to 0.9 of the time of blocks and their transforms, and 1.4 to 2.3 of
+it for windows of 5 x 5."""
 PLANAR_STRIDED_COST = 1.5
-"""What a step of 2 to 4 pixels between lanes multiplies both by: each vector takes as many loads. Source: stride 2 in
-ShuffleNet on Zen 5; steps of 3 and 4 not measured apart."""
+"""What a step of 2 to 4 pixels between lanes multiplies these by: each vector takes as many loads, and blocks read as
+many pixels. Source: stride 2 in ShuffleNet on Zen 5; on Zen 3 depthwise windows of 3 x 3 and stride 2 on planes take
+0.4 to 0.74 of the time of blocks and their transforms; steps of 3 and 4 not measured apart."""
 TRANSFORM_COST = 2.5
 """Vector steps (half a cycle) of an element that moves between planes and blocks of channels. Source: pictures of 60 to
 240 channels on Zen 5."""

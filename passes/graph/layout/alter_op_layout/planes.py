@@ -104,7 +104,8 @@ class LayoutCosts:
         vector = max(1, block // 2) if depthwise else block  # a window's vector that is half empty costs half
         lanes = run / (-(-run // vector) * vector)
         planar, full = (PLANAR_WINDOW_COST, BLOCKED_WINDOW_COST) if depthwise else (PLANAR_COST, 1.0)
-        planar *= PLANAR_STRIDED_COST if op.strides[1] > 1 else 1.0
+        if op.strides[1] > 1:
+            planar, full = planar * PLANAR_STRIDED_COST, full * (PLANAR_STRIDED_COST if depthwise else 1.0)
         filled = 1.0 if depthwise else _filled(w[1], outputs, op.groups, block)
         return LayoutCosts(
             planar * points / block / lanes, full * points / block / filled, each * prod(x), each * prod(y)

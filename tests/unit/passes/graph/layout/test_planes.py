@@ -25,9 +25,9 @@ def conv(c, o, groups, size=12, k=1, strides=1, source="%x"):
     }}"""
 
 
-def layouts(text):
+def layouts(text, passes=ALTER):
     """The layouts of the convolutions, and how many transforms there are; the values stay."""
-    ops = list(optimize(text, ALTER).walk())
+    ops = list(optimize(text, passes).walk())
     found = [(op.data_layout, op.kernel_layout) for op in ops if isinstance(op, Conv2dOp)]
     return found, sum(isinstance(op, LayoutTransformOp) for op in ops)
 
@@ -57,6 +57,21 @@ def test_the_faster_of_planes_and_blocks(c, o, groups, attrs, expected):
     found, transforms = layouts(conv(c, o, groups, **attrs))
     assert found == [expected]
     assert transforms == (0 if expected[0].endswith("HW") else 2)
+
+
+@pytest.mark.parametrize(
+    ("size", "attrs", "planes"),
+    [
+        (41, {"k": 3}, True),
+        (42, {"k": 3, "strides": 2}, True),
+        (9, {"k": 3, "strides": 2}, False),  # rows of 5 pixels
+        (28, {"k": 5}, False),
+    ],
+)
+def test_ragged_planes_of_short_vectors(size, attrs, planes):
+    """With vectors of 8 lanes, windows of 3 x 3 whose last vectors are nearly full stay on planes."""
+    found, _ = layouts(conv(24, 24, 24, size, **attrs), ALTER.replace("layout,", "layout{block=8},", 1))
+    assert [data == "NCHW" for data, _ in found] == [planes]
 
 
 def test_neighbours_and_shuffles_stay_in_planes():

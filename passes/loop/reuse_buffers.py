@@ -1,8 +1,9 @@
 """
-loop-reuse-outputs: a large scratch buffer whose elements become those of an output lies in the output.
+loop-reuse-buffers: a large scratch buffer whose elements become those of an output, or of another buffer, lies there.
 
 A softmax writes exponentials to scratch, and then reads them, scales them and writes the result. In the output's place
-the exponentials need no memory of their own, and the cache lines of the output are fetched while they are computed.
+the exponentials need no memory of their own, and the cache lines of the output are fetched while they are computed. An
+attention writes scores to scratch, and then the exponentials of all of them: one buffer for both is half of the cache.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from mlc.dialects import loop
 from mlc.dialects.index import ZERO, Index, dim, tile_ranges
@@ -31,45 +33,58 @@ Access = loop.LoadOp | loop.StoreOp
 
 
 Rows = dict[int, Index]
-"""The index of the output, over an IndexSpace, along each axis on which the buffer has one element."""
+"""The index of the other buffer, over an IndexSpace, along each axis on which the buffer has one element."""
 
 
-def reuse_outputs(func: loop.FuncOp, least_bytes: int) -> None:
-    """Let outputs hold what the scratch buffers of at least so many bytes hold, where a kernel's meaning allows it."""
+def reuse_buffers(func: loop.FuncOp, least_bytes: int) -> None:
+    """Let others hold what the scratch buffers of at least so many bytes hold, where a kernel's meaning allows it."""
     outputs = [a for a in func.args if isinstance(a.type, MemRefType)][-func.outputs.value.data :]
     for alloc in [op for op in func.walk() if isinstance(op, loop.AllocOp)]:
         t = alloc.result.type
         if t.has_static_shape() and prod(t.get_shape()) * byte_size(t.element_type) >= least_bytes:
-            for output in [o for o in outputs if buffer_type(o).element_type == t.element_type]:
-                space = IndexSpace()
-                if (rows := _rows(space, alloc, output)) is not None:
-                    _move(space, alloc, output, rows)
+            space = IndexSpace()
+            for other in [o for o in (*outputs, *_behind(alloc)) if buffer_type(o).element_type == t.element_type]:
+                if (rows := _rows(space, alloc, other)) is not None:
+                    _move(space, alloc, other, rows)
                     break
 
 
-def _rows(space: IndexSpace, alloc: loop.AllocOp, output: SSAValue) -> Rows | None:
-    """
-    Where in an output a buffer may lie; None where the output may not hold it.
+def _behind(alloc: loop.AllocOp) -> list[SSAValue]:
+    """The other buffers of the same block, scope and type."""
+    assert alloc.parent is not None
+    others = [op for op in alloc.parent.ops if isinstance(op, loop.AllocOp) and op is not alloc]
+    return [op.result for op in others if (op.scope, op.result.type) == (alloc.scope, alloc.result.type)]
 
-    Each element of the buffer is read for the last time right before the same element of the output is written, and all
-    elements of the output that the buffer covers are written, each once, behind all other accesses of the buffer.
+
+def _rows(space: IndexSpace, alloc: loop.AllocOp, other: SSAValue) -> Rows | None:
     """
-    home, stores, accesses = alloc.parent, _accesses(output), _accesses(alloc.result)
+    Where in another buffer a buffer may lie; None where the other one may not hold it.
+
+    Each element of the buffer is read for the last time right before the same element of the other is written, and all
+    elements of the other that the buffer covers are written, each once, behind all other accesses of the buffer and in
+    front of all reads.
+    """
+    home, accesses, others = alloc.parent, _accesses(alloc.result), _accesses(other)
+    reads = [op for op in others if isinstance(op, loop.LoadOp)]
+    stores = [op for op in others if op not in reads]
     if home is None or not stores or not accesses or not all(_is_final(store, home) for store in stores):
         return None
+    if reads and isinstance(other, BlockArgument):
+        return None
     found: list[Rows] = []
-    others = dict.fromkeys(accesses)
+    rest = dict.fromkeys(accesses)
     for store in stores:
         load = _last_read(store, accesses)
         rows = None if load is None else _matched(space, load, store, home)
         if load is None or rows is None:
             return None
-        others.pop(load)
+        rest.pop(load)
         found.append(rows)
     order = {op: k for k, op in enumerate(home.ops)}
-    first = min(order[_above(store, home)] for store in stores)
-    behind = any(order[_above(op, home)] >= first for op in others)
-    if behind or any(rows != found[0] for rows in found) or not _covers(space, stores, alloc, found[0]):
+    written = [order[_above(store, home)] for store in stores]
+    early = any(order[_above(op, home)] >= min(written) for op in rest)
+    late = any(order[_above(op, home)] <= max(written) for op in reads)
+    if early or late or any(rows != found[0] for rows in found) or not _covers(space, stores, alloc, found[0]):
         return None
     return found[0]
 
@@ -110,7 +125,7 @@ def _last_read(store: Access, accesses: Sequence[Access]) -> loop.LoadOp | None:
 
 
 def _matched(space: IndexSpace, load: loop.LoadOp, store: Access, home: Block) -> Rows | None:
-    """The output's index on the axes where the buffer has one element; None where two accesses differ on others."""
+    """The other's index on the axes where the buffer has one element; None where two accesses differ on others."""
     if load.tile_sizes != store.tile_sizes:
         return None
     sizes = buffer_shape(load.buffer)
@@ -160,8 +175,11 @@ def _apart(a: Sequence[Interval], b: Sequence[Interval]) -> bool:
     return any(x.base.const + x.extent <= y.base.const or y.base.const + y.extent <= x.base.const for x, y in pairs)
 
 
-def _move(space: IndexSpace, alloc: loop.AllocOp, output: SSAValue, rows: Rows) -> None:
-    """Let every access of a buffer be one of the output."""
+def _move(space: IndexSpace, alloc: loop.AllocOp, other: SSAValue, rows: Rows) -> None:
+    """Let every access of a buffer be one of another, which is there as early."""
+    if isinstance(later := other.owner, loop.AllocOp) and alloc.is_before_in_block(later):
+        later.detach()
+        Rewriter.insert_op(later, InsertPoint.before(alloc))
     for op in _accesses(alloc.result):
         count = len(op.indices)
         operands = [*op.indices, *space.values]
@@ -169,10 +187,10 @@ def _move(space: IndexSpace, alloc: loop.AllocOp, output: SSAValue, rows: Rows) 
         exprs = [shifted.get(k, e) for k, e in enumerate(op.map.data)]
         new: Access
         if isinstance(op, loop.LoadOp):
-            new = loop.LoadOp.make(output, exprs, operands, op.tile_sizes, op.mask_exprs, op.otherwise)
+            new = loop.LoadOp.make(other, exprs, operands, op.tile_sizes, op.mask_exprs, op.otherwise)
             op.result.replace_all_uses_with(new.result)
         else:
-            new = loop.StoreOp.make(op.value, output, exprs, operands, op.tile_sizes, op.mask_exprs)
+            new = loop.StoreOp.make(op.value, other, exprs, operands, op.tile_sizes, op.mask_exprs)
         new.location = op.location
         assert op.parent is not None
         op.parent.insert_op_before(new, op)
@@ -183,9 +201,9 @@ def _move(space: IndexSpace, alloc: loop.AllocOp, output: SSAValue, rows: Rows) 
 
 
 @dataclass(frozen=True)
-class ReuseOutputsPass(ModulePass):
+class ReuseBuffersPass(ModulePass):
     """
-    A scratch buffer of at least `least_bytes` lies in an output whose elements are computed from it, one by one, last.
+    A scratch buffer of at least `least_bytes` lies in the output, or buffer, whose elements are computed from its own.
 
     `loop.store %e, %s[0, d0 + %i * 16]  ..  %l = loop.load %s[0, d0 + %j * 16]; loop.store f(%l), %o[%r, d0 + %j * 16]`
     -> `loop.store %e, %o[%r, d0 + %i * 16]  ..  %l = loop.load %o[%r, d0 + %j * 16]; loop.store f(%l), %o[..]`
@@ -198,4 +216,4 @@ class ReuseOutputsPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in op.body.block.ops:
             if isinstance(func, loop.FuncOp):
-                reuse_outputs(func, self.least_bytes)
+                reuse_buffers(func, self.least_bytes)
