@@ -209,7 +209,7 @@ class ReuseBuffersPass(ModulePass):
     -> `loop.store %e, %o[%r, d0 + %i * 16]  ..  %l = loop.load %o[%r, d0 + %j * 16]; loop.store f(%l), %o[..]`
     """
 
-    name = "loop-reuse-outputs"
+    name = "loop-reuse-buffers"
 
     least_bytes: int = LEAST_BYTES
 

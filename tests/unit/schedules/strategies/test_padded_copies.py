@@ -51,7 +51,9 @@ def test_a_prime_number_of_rows_of_many_groups_is_one_block(tmp_path: Path) -> N
     """The padded copy of a block holds the channels of one task: all rows fit L2, and none is copied for each tap."""
     small = Small()
     x, w = small.x(1, 64, 43, 33), small.w(64, 1, 3, 3)
-    small.out(small.op("Conv", x, w, dilations=[4] * 2, pads=[4] * 4, group=64))
+    blocked = small.op("Conv", x, small.w(64, 64, 3, 3), pads=[1] * 4)  # so that the window is in blocks, too
+    window = small.op("Conv", blocked, w, dilations=[4] * 2, pads=[4] * 4, group=64)
+    small.out(small.op("Conv", window, small.w(64, 64, 3, 3), pads=[1] * 4))
     options = Options(target="znver3", threads=1, keep=frozenset(["loop"]))
     compilation = Compilation(load_model(small.proto(), {}), options)
     compilation.write(tmp_path)
