@@ -310,7 +310,7 @@ class ContractionSizes:
                 # all of S is read once for each panel of V; the panel stays in L2
                 each = ceil(rows / self.threads)
                 return Grid(min(each, open_block(self.cycles / rows, self.threads)), 1)
-            row_bytes, halo = r.scalar.bytes / max(rows, 1), 0
+            row_bytes, halo = r.scalar.bytes / max(rows, 1), self._halo_tiles(tile_rows) if self.pads else 0
         work = GridWork(
             batches=prod(st.extents[k] for k in st.spatial if k not in tile_axes),
             rows=rows,
@@ -358,6 +358,16 @@ class ContractionSizes:
             if not x.uses(outer_row)
         ]
         return st.extents[outer_row], read.element_bytes * prod(sizes) * step, max(0, spread - step) // step
+
+    def _halo_tiles(self, tile_rows: int) -> int:
+        """The tiles of rows that neighbouring blocks of them share: a window along the rows, and its dilation."""
+        rows = self.roles.rows
+        along = next((x for x in self.roles.scalar.exprs if x.uses(rows)), None) if rows is not None else None
+        if rows is None or along is None:
+            return 0
+        step = max(1, along.coefficient(rows))
+        ranges = [(0, 0) if k == rows else rg for k, rg in enumerate(self.stage.ranges)]
+        return max(0, along.bounds(_zero_by_default(ranges))[1] + 1 - step) // (step * tile_rows)
 
     def _prefetches_panels(self) -> bool:
         """Whether V exceeds L2, and too few rows share a panel of it to hide the latency of loading it."""

@@ -61,3 +61,19 @@ def test_a_prime_number_of_rows_of_many_groups_is_one_block(tmp_path: Path) -> N
     assert int(rows) == 43 + 2 * 4
     exe = mlc.compile(small.proto(), target="x86-64-v3", threads=1, cache=False)
     assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+def test_blocks_of_one_row_count_what_neighbours_copy_twice(tmp_path: Path) -> None:
+    """A dilation of 128 makes a copy of 256 pixels more: blocks of two tiles of 6 pixels would copy little else."""
+    small = Small()
+    x, w = small.x(1, 128, 850), small.w(128, 128, 3)
+    small.out(small.op("Conv", x, w, dilations=[128], pads=[128, 128]))
+    compilation = Compilation(
+        load_model(small.proto(), {}), Options(target="znver3", threads=1, keep=frozenset(["loop"]))
+    )
+    compilation.write(tmp_path)
+    copies = re.findall(r'%pad\w* = loop.alloc "local".* : memref<[x\d]*x(\d+)x8xf32>', compilation.texts["loop"])
+    assert copies
+    assert max(map(int, copies)) - 256 > 64
+    exe = mlc.compile(small.proto(), target="x86-64-v3", threads=1, cache=False)
+    assert mismatches(small, exe, onnxruntime_results(small)) == []
