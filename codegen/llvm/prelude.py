@@ -34,8 +34,8 @@ FEW_REGISTERS = 16
 """Vector registers that the constants of a function and the values of several vectors do not fit."""
 
 MANY_ADDENDS = 5
-"""Those of a polynomial from which on they are in memory. Source: on Zen 3 sigmoid, tanh and erf take 0.85 of the time,
-sine with its 4 addends 1.07."""
+"""A polynomial of so many addends, or more, reads them from memory. Source: on Zen 3 sigmoid, tanh and erf take 0.85 of
+the time, sine with its 4 addends 1.07."""
 
 
 class Key(NamedTuple):
@@ -320,7 +320,6 @@ def _exp(b: FunctionText, x: str, negative: bool = False) -> str:
     n, biased = _nearest(b, x, 1.44269504088896341, MAGIC_F32 + bias)
     # ln 2 in two parts; the first has so few bits that its product with n is exact.
     r = b.fma(n, 2.12194440e-4, b.fma(n, -0.693359375, x))
-    fma = b.has_fma
     if b.has_scalef:
         return b.scalef(b.poly(r, (*EXP, 1.0, 1.0)), n)
     bits, last = b.op("shl", b.convert("bitcast", biased, "i32"), 23), 2.0**-64
@@ -328,7 +327,7 @@ def _exp(b: FunctionText, x: str, negative: bool = False) -> str:
         last = b.select(b.compare("slt", b.convert("bitcast", x, "i32"), 0), 2.0**-64, 2.0**64)
         bits = b.op("sub", bits, b.convert("bitcast", last, "i32"))
     power = b.convert("bitcast", bits, "f32")
-    if fma:
+    if b.has_fma:
         y = b.fma(b.poly(r, (*EXP, 1.0)), b.op("fmul", r, power), power)
     else:  # where products are rounded, few of them may be near 1
         y = b.op("fmul", b.op("fadd", b.fma(b.poly(r, EXP), b.op("fmul", r, r), r), 1.0), power)

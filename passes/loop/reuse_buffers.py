@@ -42,14 +42,14 @@ def reuse_buffers(func: loop.FuncOp, least_bytes: int) -> None:
     for alloc in [op for op in func.walk() if isinstance(op, loop.AllocOp)]:
         t = alloc.result.type
         if t.has_static_shape() and prod(t.get_shape()) * byte_size(t.element_type) >= least_bytes:
-            space = IndexSpace()
-            for other in [o for o in (*outputs, *_behind(alloc)) if buffer_type(o).element_type == t.element_type]:
+            for other in [o for o in (*outputs, *_beside(alloc)) if buffer_type(o).element_type == t.element_type]:
+                space = IndexSpace()
                 if (rows := _rows(space, alloc, other)) is not None:
                     _move(space, alloc, other, rows)
                     break
 
 
-def _behind(alloc: loop.AllocOp) -> list[SSAValue]:
+def _beside(alloc: loop.AllocOp) -> list[SSAValue]:
     """The other buffers of the same block, scope and type."""
     assert alloc.parent is not None
     others = [op for op in alloc.parent.ops if isinstance(op, loop.AllocOp) and op is not alloc]

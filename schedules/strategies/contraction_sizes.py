@@ -310,7 +310,7 @@ class ContractionSizes:
                 # all of S is read once for each panel of V; the panel stays in L2
                 each = ceil(rows / self.threads)
                 return Grid(min(each, open_block(self.cycles / rows, self.threads)), 1)
-            row_bytes, halo = r.scalar.bytes / max(rows, 1), self._halo_tiles(tile_rows) if self.pads else 0
+            row_bytes, halo = r.scalar.bytes / max(rows, 1), self._halo(r.rows) // tile_rows if self.pads else 0
         work = GridWork(
             batches=prod(st.extents[k] for k in st.spatial if k not in tile_axes),
             rows=rows,
@@ -349,25 +349,22 @@ class ContractionSizes:
         st, read = self.stage, self.roles.scalar
         along = [x for x in read.exprs if x.uses(outer_row)]
         step = max(along[0].coefficient(outer_row), 1)
-        ranges = [(0, 0) if k == outer_row else rg for k, rg in enumerate(st.ranges)]
-        spread = along[0].bounds(_zero_by_default(ranges))[1] + 1
         others = [k for k in st.spatial if k not in tile_axes]
         sizes = [
             ceil(n / prod(st.extents[k] for k in others if x.uses(k)))
             for n, x in zip(read.shape, read.exprs, strict=True)
             if not x.uses(outer_row)
         ]
-        return st.extents[outer_row], read.element_bytes * prod(sizes) * step, max(0, spread - step) // step
+        return st.extents[outer_row], read.element_bytes * prod(sizes) * step, self._halo(outer_row)
 
-    def _halo_tiles(self, tile_rows: int) -> int:
-        """The tiles of rows that neighbouring blocks of them share: a window along the rows, and its dilation."""
-        rows = self.roles.rows
-        along = next((x for x in self.roles.scalar.exprs if x.uses(rows)), None) if rows is not None else None
-        if rows is None or along is None:
+    def _halo(self, axis: int | None) -> int:
+        """The steps of an axis that neighbouring blocks both read: a window along it, and its dilation."""
+        along = next((x for x in self.roles.scalar.exprs if x.uses(axis)), None) if axis is not None else None
+        if axis is None or along is None:
             return 0
-        step = max(1, along.coefficient(rows))
-        ranges = [(0, 0) if k == rows else rg for k, rg in enumerate(self.stage.ranges)]
-        return max(0, along.bounds(_zero_by_default(ranges))[1] + 1 - step) // (step * tile_rows)
+        step = max(along.coefficient(axis), 1)
+        ranges = [(0, 0) if k == axis else rg for k, rg in enumerate(self.stage.ranges)]
+        return max(0, along.bounds(_zero_by_default(ranges))[1] + 1 - step) // step
 
     def _prefetches_panels(self) -> bool:
         """Whether V exceeds L2, and too few rows share a panel of it to hide the latency of loading it."""

@@ -115,6 +115,7 @@ def test_a_file_of_the_user_s_is_a_target(tmp_path: Path, monkeypatch: pytest.Mo
         ("dispatch_cycles", "dispatch_cycle", "core: expected a known key, but got 'dispatch_cycle'; did you mean"),
         ("= 500", '= "500"', "core: dispatch_cycles: expected a number above 0, but got '500'"),
         ("= 500", "= nan", "dispatch_cycles: expected a number above 0, but got nan"),
+        ("dispatch_cycles = 500", "step_cycles = -1", "step_cycles: expected a number of at least 0, but got -1"),
         ("l2_bytes = 1_048_576", "l2_bytes = 1e6", r"cpus\.mine: l2_bytes: expected a whole number above 0"),
         ("fma = true", "fma = 1", "fma: expected true or false, but got 1"),
         ("l1_bytes = 32_768\n", "", r"cpus\.mine: expected l1_bytes, but it is not there"),
