@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from mlc.dialects import loop
 from mlc.dialects.external import Callee
 from mlc.dialects.graph.dims import Dim, DimExpr
-from mlc.dialects.index import Index, const, dim, tile
+from mlc.dialects.index import Index, dim, tile
 from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder.indices import index_of
 from mlc.support.errors import UserError
@@ -161,9 +161,11 @@ class LoopBodyBuilder:
         exprs[axis] = exprs[axis] + tile(0)
         return self.add(loop.LoadOp.make(buffer, exprs, operands, tile=[lanes]))
 
-    def store_tile(self, value: SSAValue, buffer: SSAValue) -> None:
-        """Write a tile of one element."""
-        self.add(loop.StoreOp.make(value, buffer, [const(0)], [], tile=[1]))
+    def store_tile(self, value: SSAValue, buffer: SSAValue, indices: Sequence[Number] = (0,), axis: int = 0) -> None:
+        """Write a one-dimensional tile along `axis`, beginning at these indices."""
+        exprs, operands = self._exprs(indices)
+        exprs[axis] = exprs[axis] + tile(0)
+        self.add(loop.StoreOp.make(value, buffer, exprs, operands, tile=list(loop.shape_of(value.type))))
 
     def index(self, value: Number) -> Number:
         """A number as an operand of index expressions: values are cast to index."""

@@ -9,12 +9,13 @@ from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, ModuleOp, VectorType
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop, scalar
 from mlc.dialects.combiner import COMBINERS
+from mlc.dialects.constants import numbers
 from mlc.dialects.index import ZERO, Index, const
 from mlc.passes.loop.form_tiles import COMBINES
 from mlc.passes.loop.index_space.space import IndexSpace
@@ -282,6 +283,18 @@ def _is_constant(op: Operation) -> bool:
     return isinstance(op, arith.ConstantOp)
 
 
+def constant_of(v: SSAValue) -> float | int | None:
+    """The number in a constant, or in all elements of a tile of one; None for other values."""
+    while isinstance(v.owner, loop.BroadcastOp):
+        v = v.owner.value
+    if not isinstance(v.owner, arith.ConstantOp):
+        return None
+    value = v.owner.value
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        return numbers(value)[0] if value.is_splat() else None
+    return value.value.data if isinstance(value, IntegerAttr | FloatAttr) else None
+
+
 def _can_hoist(v: SSAValue, op: loop.ForOp) -> bool:
     """Whether a value is defined outside of a loop, or computed from constants only."""
     owner = v.owner
@@ -393,7 +406,7 @@ def _widen_accumulator(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: O
     element = loop.element_of(wide_type)
     constant = scalar.constant(COMBINERS[name].identity(element), element)
     wide = loop.BroadcastOp.make(constant.results[0], wide_type)
-    _carry_wide(op, k, reduce, combine)
+    _carry_wide(op, k, reduce, combine, name)
     operands = list(op.operands)
     operands[op.bounds.arity + k] = wide.result
     replacement = loop.ForOp.create(
@@ -417,15 +430,19 @@ def _widen_accumulator(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: O
     op.erase(safe_erase=False)
 
 
-def _carry_wide(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: Operation) -> None:
+def _carry_wide(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: Operation, name: str) -> None:
     """In the loop's body: carried value k becomes a tile, to which x is added lane by lane instead of reduced."""
     body, old, x = op.body.block, op.carried[k], reduce.value
     acc = body.insert_arg(x.type, 1 + k)
-    fused = _accumulate(x, acc, combine)
-    fused.location = combine.location
-    body.insert_op_before(fused, combine)
     values = list(op.yield_op.values)
-    values[k] = fused.results[0]
+    if (first := _neutral_start(x, name)) is not None:
+        inner, place = first
+        inner.operands[inner.bounds.arity + place], values[k] = acc, x
+    else:
+        fused = _accumulate(x, acc, combine)
+        fused.location = combine.location
+        body.insert_op_before(fused, combine)
+        values[k] = fused.results[0]
     op.yield_op.operands = values
     for dead in (combine, reduce):
         dead.detach()
@@ -434,6 +451,30 @@ def _carry_wide(op: loop.ForOp, k: int, reduce: loop.ReduceOp, combine: Operatio
     old.replace_all_uses_with(acc)
     assert isinstance(old, BlockArgument)
     body.erase_arg(old)
+
+
+def _neutral_start(x: SSAValue, name: str) -> tuple[loop.ForOp, int] | None:
+    """The loop whose result x is, and its place there, if that combines terms with a neutral element first."""
+    op = x.owner
+    if not isinstance(op, loop.ForOp) or not x.has_one_use():
+        return None
+    k = op.results.index(x)
+    neutral = COMBINERS[name].identity(loop.element_of(x.type))
+    starts = constant_of(op.iter_args[k]) == neutral
+    return (op, k) if starts and _combines_onto(op.yield_op.values[k], op.carried[k], name) else None
+
+
+def _combines_onto(v: SSAValue, start: SSAValue, name: str) -> bool:
+    """Whether a value is `start`, used once, and one term after another combined with it, in the loops inside, too."""
+    if not start.has_one_use():
+        return False
+    op = v.owner
+    if isinstance(op, loop.ForOp):
+        k = op.results.index(v)
+        return op.iter_args[k] is start and _combines_onto(op.yield_op.values[k], op.carried[k], name)
+    if isinstance(op, loop.FmaOp):
+        return name == "sum" and op.c is start
+    return isinstance(op, Operation) and COMBINES.get(type(op)) == name and start in op.operands
 
 
 def _accumulate(x: SSAValue, acc: SSAValue, combine: Operation) -> Operation:

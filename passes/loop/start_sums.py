@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
-from mlc.passes.loop.promote_tiles import PURE
+from mlc.passes.loop.promote_tiles import PURE, constant_of
 
 
 def start_sums(func: loop.FuncOp) -> None:
@@ -39,7 +39,7 @@ def _starts_at(add: arith.AddiOp, total: SSAValue, addend: SSAValue) -> bool:
     if not isinstance(op, loop.ForOp) or op.parent is not add.parent or not total.has_one_use():
         return False
     k = op.results.index(total)
-    if not _is_zero(op.iter_args[k]) or not _adds_onto(op.yield_op.values[k], op.carried[k]):
+    if constant_of(op.iter_args[k]) != 0 or not _adds_onto(op.yield_op.values[k], op.carried[k]):
         return False
     moved = _between(op, addend)
     if moved is None:
@@ -51,18 +51,6 @@ def _starts_at(add: arith.AddiOp, total: SSAValue, addend: SSAValue) -> bool:
         block.insert_op_before(one, op)
     op.operands[op.bounds.arity + k] = addend
     return True
-
-
-def _is_zero(v: SSAValue) -> bool:
-    """Whether a value is the integer 0, or a tile of it."""
-    while isinstance(v.owner, loop.BroadcastOp):
-        v = v.owner.value
-    if not isinstance(v.owner, arith.ConstantOp):
-        return False
-    value = v.owner.value
-    if isinstance(value, DenseIntOrFPElementsAttr):
-        return value.is_splat() and value.get_values()[0] == 0
-    return isinstance(value, IntegerAttr) and value.value.data == 0
 
 
 def _adds_onto(v: SSAValue, start: SSAValue) -> bool:

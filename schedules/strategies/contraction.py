@@ -101,6 +101,9 @@ class ContractionSchedule(ContractionSizes):
     def _reduction(self, reduce: list[Handle]) -> tuple[list[Handle], list[Handle]]:
         """The reduction loops in order, and those that are part of the register tile, if any."""
         r, st, size, k_inner = self.roles, self.stage, self.size, list[Handle]()
+        if self.reads_planes:  # channel by channel: those of one pixel lie far apart
+            order = sorted(range(len(reduce)), key=lambda n: -(r.vector.step(st.reduce[n], st.ranges) or 0))
+            reduce = [reduce[n] for n in order]
         if r.dot:
             k_outer, k = self._split(reduce[-1], st.extents[-1], size.depth * self.width)
             reduce, k_inner = [*reduce[:-1], *present(k_outer)], [k]

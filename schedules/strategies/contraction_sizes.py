@@ -12,7 +12,7 @@ from math import ceil, prod
 from typing import NamedTuple
 
 from mlc.dialects.index import Div
-from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
+from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.knobs import AUTO, BY_MODEL, SWITCH, blocks, sizes, switched
 from mlc.schedules.strategies.matrix import matrix_tile
@@ -86,7 +86,8 @@ class ContractionSizes:
         if r.dot and self._reads_lines():
             return TileSize(1, 1, 1, depth=DOT_LINES)
         if r.dot:
-            return TileSize(even_split(rows, DOT_ROWS), 1, even_split(lanes, DOT_COLUMNS))
+            rows = even_split(rows, DOT_ROWS)
+            return TileSize(rows, 1, even_split(lanes, min(DOT_COLUMNS, self.target.vector_registers // 2 // rows)))
         if (matrix := matrix_tile(self.stage, r, self.target, self._packed_vectors())) is not None:
             return TileSize(*matrix[:3], words=matrix.words)
         scalar_loads = not r.scalar.uses(r.lanes)
@@ -255,6 +256,15 @@ class ContractionSizes:
             return False
         return self.target.masked_memory and r.scalar.step(r.lanes, self.stage.ranges) == 1
 
+    @property
+    def reads_planes(self) -> bool:
+        """Whether V is a picture in planes: windows of it move along the lanes, and along rows of pixels."""
+        r, st = self.roles, self.stage
+        if r.columns is None or r.column_blocks is not None or r.dot or r.across is not None or r.vector.unit > 1:
+            return False
+        along = [e for e in r.vector.exprs if e.uses(r.lanes) or e.uses(r.columns)]
+        return len(along) == 2 and any(e.uses(k) for e in along for k in st.reduce)
+
     def _strips(self) -> Strips | None:
         """The columns of V, one vector wide."""
         bytes_ = self.roles.vector.element_bytes * self.width * self.stage.depth
@@ -301,6 +311,8 @@ class ContractionSizes:
         """The parallel grid: row blocks and column parts."""
         st, r = self.stage, self.roles
         tile_axes = (r.rows, r.columns, r.lanes, outer_row)
+        if self.reads_planes and outer_row is None and r.columns not in st.symbolic:
+            return self._grid_of_planes(tile_rows)
         symbolic_rows = (r.rows if outer_row is None else outer_row) in st.symbolic
         if outer_row is not None:
             rows, row_bytes, halo = self._image_rows(outer_row, tile_axes)
@@ -323,6 +335,25 @@ class ContractionSizes:
             streams=outer_row is None,
         )
         return choose_grid(work, self.threads, self.target, symbolic_rows)
+
+    def _grid_of_planes(self, tile_rows: int) -> Grid:
+        """The parallel grid where V is a picture in planes: parts of the columns are blocks of rows of pixels."""
+        st, r, columns = self.stage, self.roles, self.size.columns
+        assert r.columns is not None
+        rows, tiles = self._count(r.columns, columns), self._count(r.rows, tile_rows)
+        others = [k for k in st.spatial if k not in (r.rows, r.columns, r.lanes)]
+        work = GridWork(
+            batches=prod(st.extents[k] for k in others),
+            rows=rows,
+            columns=1,
+            row_bytes=r.vector.bytes / rows / prod(st.extents[k] for k in others if r.vector.uses(k)),
+            halo_rows=self._halo(r.columns, r.vector) // columns,
+            weight_bytes=r.scalar.bytes,
+            cycles=self.cycles,
+            pads=bool(self.pads) and not self.inlines_pads,
+        )
+        block = choose_grid(work, self.threads, self.target).row_block
+        return Grid(tiles, ceil(rows / block))
 
     def _tuned_grid(self, grid: Grid, outer_row: int | None) -> Grid:
         """The grid that the knobs say; the cost model's by default."""
@@ -357,9 +388,10 @@ class ContractionSizes:
         ]
         return st.extents[outer_row], read.element_bytes * prod(sizes) * step, self._halo(outer_row)
 
-    def _halo(self, axis: int | None) -> int:
-        """The steps of an axis that neighbouring blocks both read: a window along it, and its dilation."""
-        along = next((x for x in self.roles.scalar.exprs if x.uses(axis)), None) if axis is not None else None
+    def _halo(self, axis: int | None, read: Read | None = None) -> int:
+        """The steps of an axis that neighbouring blocks of S, or another, read: a window along it, and its dilation."""
+        exprs = (read or self.roles.scalar).exprs
+        along = next((x for x in exprs if x.uses(axis)), None) if axis is not None else None
         if axis is None or along is None:
             return 0
         step = max(along.coefficient(axis), 1)

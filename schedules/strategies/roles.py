@@ -10,7 +10,14 @@ from xdsl.ir import BlockArgument
 
 from mlc.dialects.index import Div, dim
 from mlc.schedules.analysis import Read, Stage
-from mlc.targets.cost.thresholds import LEAST_DOT_DEPTH, LEAST_LANES, STRIDED_LANES, TRANSPOSED_ROWS
+from mlc.targets.cost.thresholds import (
+    DEEP_DOT,
+    LEAST_DEEP_DOT_DEPTH,
+    LEAST_DOT_DEPTH,
+    LEAST_LANES,
+    STRIDED_LANES,
+    TRANSPOSED_ROWS,
+)
 
 
 @dataclass
@@ -50,7 +57,8 @@ def roles_of(stage: Stage) -> Roles | None:
         return _with_axes(stage, strided)
     if len(stage.reduce) > 1 and (transposed := _transposed(stage, factors, lanes)) is not None:
         return _with_axes(stage, transposed)
-    if [r.step(last, stage.ranges) for r in factors] == [1, 1] and stage.extents[last] >= LEAST_DOT_DEPTH:
+    least = LEAST_DEEP_DOT_DEPTH if stage.depth >= DEEP_DOT else LEAST_DOT_DEPTH
+    if [r.step(last, stage.ranges) for r in factors] == [1, 1] and stage.extents[last] >= least:
         return _with_axes(stage, Roles(factors[0], factors[1], lanes, None, None, dot=True))
     return None
 

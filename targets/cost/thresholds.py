@@ -41,7 +41,8 @@ Zen 4, 0.91 to 0.95 of the time with tiles of one vector (18 to 30 rows) instead
 OPEN_ROWS = 6
 """Rows of a register tile, at least, where their number is known at run time. Not measured apart."""
 DOT_ROWS = DOT_COLUMNS = 4
-"""The tile of sums over lanes: 16 sums and 4 operands fit 32 registers. Not measured apart."""
+"""The tile of sums over lanes, at most: sums fill half of the registers. Source: convolutions of one output channel on
+Zen 3; of 64 channels and 3 x 3 windows, 4 x 2 sums take 318 us, 4 x 3 take 430 and 4 x 4 take 630."""
 DOT_LINES = 4
 """Vectors of one column that a tile of sums over lanes takes for a single row, where a vector fills a cache line: one
 stream of 4 lines instead of 4 streams. 1 x 256 x 256 takes 1.2 us instead of 2.0, 1 x 128 x 784 1.8 instead of 2.1
@@ -75,6 +76,9 @@ SHARED_LANES_VECTORS = 5
 Not measured apart."""
 LEAST_DOT_DEPTH = 16
 """Terms of a sum over lanes, at least: one vector of AVX-512. Not measured apart."""
+LEAST_DEEP_DOT_DEPTH, DEEP_DOT = 8, 512
+"""The same of a sum of so many terms in all: one vector of AVX2. Source: convolutions of one output channel on Zen 3;
+1x1 ones take 0.5 of the time of rows with 512 channels, 1.2 of it with 256; windows of 3 x 3 with 64 and 128, 0.8."""
 STRIDED_LANES = 4
 """Elements between neighbouring lanes, at most, that vectors are loaded and permuted for: a vector needs as many loads.
 Steps of 3 and 4 not measured apart."""
@@ -223,6 +227,9 @@ PLANAR_WINDOW_COST, BLOCKED_WINDOW_COST = 2.9, 2.0
 """The same of a depthwise window, and of one in blocks of channels, which share loads. Source: windows of 3 x 3, 30 and
 50 % of the peak on Zen 5; on Zen 3 planes take 0.8 to 0.9 of the time of blocks and their transforms, and 1.4 to 2.3 of
 it for windows of 5 x 5."""
+MOST_PADDED_PLANES = 1.5
+"""Size of a padded picture, relative to the picture, up to which a convolution of few outputs reads it in planes. Not
+measured apart: 1.2 pays."""
 PLANAR_STRIDED_COST = 1.5
 """What a step of 2 to 4 pixels between lanes multiplies these by: each vector takes as many loads, and blocks read as
 many pixels. Source: stride 2 in ShuffleNet on Zen 5; on Zen 3 depthwise windows of 3 x 3 and stride 2 on planes take

@@ -43,6 +43,50 @@ loop.func @sink(%X: memref<8x16xf32>, %S: memref<1xf32>) attributes {outputs = 1
   }
 }
 
+// Loops in a loop carry one sum: the inner ones begin with that of the outer one, where it holds nothing but the sum.
+// CHECK-LABEL: loop.func @sink_nested
+// CHECK:         %[[L:.*]] = loop.for %{{.*}} iter_args(%[[A:.*]] = %{{.*}}) -> vector<16xf32> {
+// CHECK-NEXT:      %[[I:.*]] = loop.for %{{.*}} iter_args(%[[B:.*]] = %[[A]]) -> vector<16xf32> {
+// CHECK-NEXT:        %[[X:.*]] = loop.load %X
+// CHECK-NEXT:        %[[N:.*]] = arith.addf %[[B]], %[[X]] : vector<16xf32>
+// CHECK-NEXT:        loop.yield %[[N]]
+// CHECK-NEXT:      }
+// CHECK-NEXT:      loop.yield %[[I]]
+// CHECK:         loop.reduce sum %[[L]] axes [0]
+loop.func @sink_nested(%X: memref<8x4x16xf32>, %S: memref<1xf32>) attributes {outputs = 1 : i64} {
+  loop.for %k = 0 to 8 {
+    loop.for %l = 0 to 4 {
+      %x = loop.load %X[%k, %l, d0] tile (d0 : 16) : vector<16xf32>
+      %r = loop.reduce sum %x axes [0] : vector<16xf32> to vector<1xf32>
+      %s = loop.load %S[0] tile (d0 : 16) : vector<1xf32>
+      %n = arith.addf %s, %r : vector<1xf32>
+      loop.store %n, %S[0] tile (d0 : 16) : vector<1xf32>
+    }
+  }
+}
+
+// A maximum of sums is no sum: each inner loop begins with its own neutral element.
+// CHECK-LABEL: loop.func @largest_sum
+// CHECK:         loop.for %{{.*}} = 0 to 8
+// CHECK:           %[[I:.*]] = loop.for %{{.*}} = 0 to 4 iter_args(%[[B:.*]] = %[[Z:.*]]) -> vector<16xf32> {
+// CHECK:             arith.addf %[[B]]
+// CHECK:           arith.maximumf
+loop.func @largest_sum(%X: memref<8x4x16xf32>, %S: memref<1xf32>) attributes {outputs = 1 : i64} {
+  %0 = arith.constant 0.0 : f32
+  %z = loop.broadcast %0 : f32 to vector<16xf32>
+  loop.for %k = 0 to 8 {
+    %t = loop.for %l = 0 to 4 iter_args(%a = %z) -> vector<16xf32> {
+      %x = loop.load %X[%k, %l, d0] tile (d0 : 16) : vector<16xf32>
+      %n = arith.addf %a, %x : vector<16xf32>
+      loop.yield %n : vector<16xf32>
+    }
+    %r = loop.reduce max %t axes [0] : vector<16xf32> to vector<1xf32>
+    %s = loop.load %S[0] tile (d0 : 16) : vector<1xf32>
+    %m = arith.maximumf %s, %r : vector<1xf32>
+    loop.store %m, %S[0] tile (d0 : 16) : vector<1xf32>
+  }
+}
+
 // What does not change in a loop stands in front of it; what the loop writes is read again.
 // CHECK-LABEL: loop.func @invariant
 // CHECK:         %[[V:.*]] = loop.load %V[] : f32

@@ -3,7 +3,8 @@ Convolutions that compute on planes of pixels: pixels are the lanes, and no chan
 
 Blocks inside a group cannot be padded, so that groups of 17 or 58 channels leave most lanes of a blocked layout empty;
 and the channel shuffles between such convolutions move whole planes of the plain layout, but single elements of blocks.
-1x1 convolutions do so, too, where picture and result are plain.
+1x1 convolutions do so, too, where picture and result are plain, and convolutions of few output channels, which would
+leave most lanes of a block empty.
 
 In `NC20cHW`, a view of the plain layout, C counts the groups and c the channels of one.
 """
@@ -44,6 +45,7 @@ from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import defining_op
 from mlc.targets.cost.thresholds import (
     BLOCKED_WINDOW_COST,
+    MOST_PADDED_PLANES,
     PLAIN_TRANSFORM_COST,
     PLANAR_COST,
     PLANAR_STRIDED_COST,
@@ -68,7 +70,8 @@ def computes_in_planes(op: Conv2dOp, v: Versions, block: int) -> bool:
     if str(element_of(x)) != "f32" or str(element_of(w)) != "f32":
         return False
     between_plain = v.native(x) == PLAIN and ends_plain(op.result, v)
-    if op.groups == 1 and not (shapes[1][0] != 1 and _is_pointwise(op) and between_plain):
+    pointwise = shapes[1][0] != 1 and _is_pointwise(op) and between_plain
+    if op.groups == 1 and not pointwise and not _has_few_outputs(op, v, block):
         return False
     whole = _moves_whole_blocks(op, block)
     if op.is_depthwise and not is_planar(v.computed(x)) and not _feeds_groups(op.result):
@@ -116,6 +119,24 @@ def _moves_whole_blocks(op: Conv2dOp, block: int) -> bool:
     """Whether blocks of channels are full: of all channels, or of those of a group."""
     outputs, inputs, *_ = static_shape(op.operands[1].type)
     return op.groups == 1 or (inputs % block == 0 and outputs // op.groups % block == 0)
+
+
+def _has_few_outputs(op: Conv2dOp, v: Versions, block: int) -> bool:
+    """
+    Whether a convolution's channels, sums over windows of neighbouring pixels, fill half of a block at most.
+
+    Where the picture is in blocks already, dot products sum a single channel, and Winograd's transforms several.
+    """
+    x, w = op.operands
+    outputs, _, *window = static_shape(w.type)
+    if 2 * outputs > block or prod(window) == 1 or tuple(op.strides) != (1, 1):
+        return False
+    height, width = static_shape(x.type)[2:]
+    top, left, bottom, right = op.padding
+    if (height + top + bottom) * (width + left + right) > MOST_PADDED_PLANES * height * width:
+        return False
+    transforms = window == [3, 3] and tuple(op.dilation) == (1, 1)
+    return v.native(x) == PLAIN or (outputs > 1 and not transforms)
 
 
 def _is_pointwise(op: Conv2dOp) -> bool:

@@ -51,7 +51,7 @@ def conv(c, o, groups=1, size=6, attrs="padding = [1, 1, 1, 1]"):
         (24, 48, 2, ("NCHW12c", "OIHW12i12o", 0)),
         (6, 12, 6, ("NC1cHW", "OIHW2o", 0)),
         (32, 64, 8, ("NCHW8c", "OIHW4i16o", 0)),
-        (17, 1, 1, ("NCHW8c", "OIHW8i", 0)),  # pads less than 16
+        (17, 9, 1, ("NCHW8c", "OIHW8i9o", 0)),  # pads less than 16
         (1, 5, 1, ("NCHW1c", "OIHW1i5o", 0)),
     ],
 )

@@ -74,6 +74,34 @@ def test_ragged_planes_of_short_vectors(size, attrs, planes):
     assert [data == "NCHW" for data, _ in found] == [planes]
 
 
+@pytest.mark.parametrize(
+    ("outputs", "window", "strides", "behind", "planes"),
+    [
+        (3, 3, 1, False, True),
+        (1, 3, 1, False, True),
+        (4, 5, 1, False, True),
+        (5, 5, 1, False, False),  # most of 8 lanes are full
+        (3, 3, 2, False, False),
+        (3, 1, 1, False, True),  # a product on planes
+        (3, 5, 1, True, True),
+        (3, 3, 1, True, False),  # Winograd's transforms
+        (1, 5, 1, True, False),  # sums over lanes
+    ],
+)
+def test_few_outputs(outputs, window, strides, behind, planes):
+    """Half of a block of 8 channels or less is on planes, unless blocks that are there already have a faster form."""
+    text = conv(64, outputs, 1, 40, window, strides)
+    if behind:
+        w = "tensor<64x64x3x3xf32>"
+        x = "tensor<1x64x40x40xf32>"
+        front = f"""%v = graph.param "v" : {w}
+      %y = graph.conv2d %x, %v {{padding = [1, 1, 1, 1]}} : ({x}, {w}) -> {x}
+      %0 = graph.conv2d %y,"""
+        text = text.replace("%0 = graph.conv2d %x,", front)
+    found, _ = layouts(text, ALTER.replace("layout,", "layout{block=8},", 1))
+    assert found[-1][0].endswith("cHW") == planes
+
+
 def test_neighbours_and_shuffles_stay_in_planes():
     x, m = "tensor<1x48x14x14xf32>", "tensor<1x12x14x14xf32>"
     text = f"""func.func @main(%x: {x}) -> {x} {{
