@@ -39,7 +39,7 @@ def check_loop(op: loop.ForOp, lanes: int, registers: int, matrices: Collection[
 
 
 def _accumulators(op: loop.ForOp) -> list[SSAValue]:
-    """The buffers of which a loop loads and then stores a tile at a loop-invariant place."""
+    """The buffers of which a loop loads a tile at a loop-invariant place before it writes any, and then stores it."""
     first: dict[SSAValue, loop.LoadOp | None] = {}
     found: list[SSAValue] = []
     for o in op.body.block.ops:
@@ -50,6 +50,9 @@ def _accumulators(op: loop.ForOp) -> list[SSAValue]:
             if load is not None and load.map == o.map and list(load.indices) == list(o.indices):
                 if not _starts_long_loop(load):
                     found.append(o.buffer)
+        elif isinstance(o, loop.ForOp):
+            for written in {inner.buffer for inner in o.walk() if isinstance(inner, loop.StoreOp)}:
+                first.setdefault(written, None)
     return found
 
 

@@ -2,7 +2,8 @@
 Attention: two products with a softmax between them, a block of queries at a time.
 
     parallel(batch, heads, part of the queries)
-        k, v                         copied, where their rows are far apart and many queries pass over them
+        k, v                         copied, where their rows are far apart and many queries pass over them; k in panels,
+                                     where it has a row for each channel
         block of queries
             q^T                      so that queries are lanes
             scores | pointwise       keys in rows, queries in lanes: a strip [keys, queries] in the thread's scratch
@@ -24,8 +25,9 @@ from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.knobs import AUTO, blocks, sizes
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
+from mlc.support.alignment import LINE_BYTES
 from mlc.targets.cost.attention import band_block, open_query_block, query_block
-from mlc.targets.cost.caches import FLOAT_BYTES
+from mlc.targets.cost.caches import FLOAT_BYTES, streams
 from mlc.targets.cost.threads import balance
 from mlc.targets.cost.thresholds import (
     COPIED_QUERIES,
@@ -176,6 +178,8 @@ class AttentionSchedule:
         for stage, read in ((p.scores, p.key), (p.mix, p.value)):
             if self.worth_copying(read):
                 self.copy(stage, read, top)
+        if self.worth_packing():
+            self.pack_keys(top)
         if p.mix.symbolic:
             step = register_tile(self.block, ceil(p.mix.extents[p.rank - 1] / self.width), self.target)
             cycles = p.mix.points * step_cycles(step.rows, step.vectors, self.target.core)
@@ -261,12 +265,10 @@ class AttentionSchedule:
         block = s.block(st.name)
         s.compute_at(block, top)
         self.strip(st, block)
-        size = register_tile(self.keys, ceil(self.block / self.width), self.target)
+        size, self.score_rows = self.score_tile()
         *_, i, j, d = self.loops(st, top)
-        i_tile, i = self.split(i, self.block, size.vectors * self.width)
-        tried = [n for n in TRIED_SCORE_ROWS if n < self.keys and (self.band or n) % n == 0]
-        rows = self.s.choose("score_rows", (AUTO, *tried), AUTO)
-        j_tile, j = self.split(j, self.keys, rows or size.rows)
+        i_tile, i = self.split(i, self.block, size)
+        j_tile, j = self.split(j, self.keys, self.score_rows)
         self.clip(j_tile)
         s.reorder(*i_tile, *j_tile, d, j, i)
         at = [top, *i_tile, *j_tile][-1]
@@ -281,6 +283,12 @@ class AttentionSchedule:
         else:
             self.pack_queries(block, top)
         self.accumulate(st, d, [j, i], at, n if at is top else None)
+
+    def score_tile(self) -> tuple[int, int]:
+        """The queries and the keys of a register tile of the scores."""
+        size = register_tile(self.keys, ceil(self.block / self.width), self.target)
+        tried = [n for n in TRIED_SCORE_ROWS if n < self.keys and (self.band or n) % n == 0]
+        return size.vectors * self.width, self.s.choose("score_rows", (AUTO, *tried), AUTO) or size.rows
 
     def pack_queries(self, block: SSAValue, top: SSAValue) -> None:
         """The block's queries with the queries last."""
@@ -318,8 +326,39 @@ class AttentionSchedule:
         apart = any(n > 1 for n in read.shape[read.shape.index(self.keys) + 1 : -1])
         if self.open:
             return apart and self.deals_heads and self.queries >= COPIED_QUERIES
-        each = self.queries if self.parts_of_queries() == 1 else ceil(self.queries / self.parts_of_queries())
-        return apart and each >= COPIED_QUERIES
+        return apart and self.queries_of_a_task >= COPIED_QUERIES
+
+    @property
+    def queries_of_a_task(self) -> int:
+        """The queries that share a copy of keys or values."""
+        return ceil(self.queries / self.parts_of_queries())
+
+    def worth_packing(self) -> bool:
+        """Whether keys lie in a row for each channel, which push each other out of L1, and many queries read them."""
+        st, key = self.parts.scores, self.parts.key
+        if st.symbolic or self.worth_copying(key) or not all(e.is_affine for e in key.exprs):
+            return False
+        along, apart = (key.step(axis, st.ranges) for axis in (self.parts.rank - 1, st.reduce[0]))
+        held = streams(FLOAT_BYTES * (apart or 0), self.target)
+        return along == 1 and held < st.extents[-1] and self.queries_of_a_task >= COPIED_QUERIES
+
+    def pack_keys(self, top: SSAValue) -> None:
+        """A copy of one head's keys in panels of register tiles: `k[d, j] -> k'[j floordiv 16, d, j mod 16]`."""
+        s, st, key = self.s, self.parts.scores, self.parts.key
+        panel = self.score_rows * max(1, LINE_BYTES // FLOAT_BYTES // self.score_rows)
+        tensors = list(dict.fromkeys(r.tensor for r in st.reads))
+        copy = s.cache_read(s.block(st.name), tensors.index(key.tensor))
+        s.compute_at(copy, top)
+        across, along = (
+            next(n for n, e in enumerate(key.exprs) if e.uses(axis)) for axis in (self.parts.rank - 1, st.reduce[0])
+        )
+        loops = s.loops(copy, len(key.shape), under=top)
+        others = [n for n in range(len(key.shape)) if n not in (across, along)]
+        outer, lanes = self.split(loops[across], self.keys, panel)
+        s.reorder(*(loops[n] for n in others), *outer, loops[along], lanes)
+        s.vectorize(lanes)
+        inner = [tile(across).floordiv(panel), tile(along), tile(across).mod(panel)]
+        s.transform_layout(copy, [*(tile(n) for n in others), *inner])
 
     def copy(self, stage: Stage, read: Read, top: SSAValue) -> None:
         """A contiguous copy of one head's keys or values."""

@@ -530,6 +530,19 @@ def test_an_accumulator_in_memory_is_named():
     assert warning.startswith("'loop.for' op over %k accumulates a tile of %C in memory")
 
 
+def test_a_buffer_that_each_iteration_fills_anew_is_no_accumulator():
+    text = """loop.for %k = 0 to 3 {
+      loop.for %i = 0 to 2 {
+        %a = loop.load %A[%k, d0 + %i * 16] tile (d0 : 16) : vector<16xf32>
+        loop.store %a, %C[d0 + %i * 16] tile (d0 : 16) : vector<16xf32>
+      }
+      %c = loop.load %C[d0] tile (d0 : 16) : vector<16xf32>
+      %n = arith.addf %c, %c : vector<16xf32>
+      loop.store %n, %C[d0] tile (d0 : 16) : vector<16xf32>
+    }"""
+    assert not warnings_of(parse(func("%A: memref<3x32xf32>, %C: memref<32xf32>", text)), 16)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
