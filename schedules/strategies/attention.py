@@ -2,8 +2,8 @@
 Attention: two products with a softmax between them, a block of queries at a time.
 
     parallel(batch, heads, part of the queries)
-        k, v                         copied, where their rows are far apart and many queries pass over them; k in panels,
-                                     where it has a row for each channel
+        k, v                         copied, where their rows are far apart and many queries pass over them;
+                                     k in panels, where it has a row for each channel
         block of queries
             q^T                      so that queries are lanes
             scores | pointwise       keys in rows, queries in lanes: a strip [keys, queries] in the thread's scratch
