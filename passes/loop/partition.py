@@ -28,6 +28,8 @@ from mlc.passes.loop.index_space.space import IndexSpace
 from mlc.passes.loop.predicate_tails import predicate_tails
 
 Changed = list[Operation] | None
+MASKED_BLOCKS = 2
+"""Blocks in a loop, at most, that is split where their masks turn: whole tiles of a row, and its rest."""
 
 
 class Partition:
@@ -244,29 +246,38 @@ def drop_proved(block: loop.BlockOp) -> None:
 
 
 def turning_points(f: loop.ForOp) -> set[int]:
-    """The iterations of a loop at which masks of its loads turn; only masks that depend on this loop alone."""
+    """The iterations of a loop at which masks of its loads turn, masks that depend on this loop and on lanes in it."""
     points: set[int] = set()
     for block in blocks_of(f):
         space = IndexSpace()
         bound = space.exprs(block.bindings.data, block.args)
         bindings: dict[SSAValue, Index] = dict(zip(block.body.block.args, bound, strict=True))
+        lanes = {g.iv for g in loops_around(block) if g.kind.data == "vectorized" and f.is_ancestor(g)}
         for load in (op for op in block.body.block.ops if isinstance(op, loop.LoadOp) and op.mask is not None):
-            if not all(v in bindings for v in load.indices):
-                continue
+            to = {d: bindings[v] for d, v in enumerate(load.indices) if v in bindings}
             for e in load.mask_exprs:
-                to = {d: bindings[v] for d, v in enumerate(load.indices)}
-                around = e.substitute(to, space.ranges)
-                (term, step), *more = around.terms or [(0, 0)]
-                if more or not step or not isinstance(term, int) or space.values[term] is not f.iv:
-                    continue
-                points.add(-(around.const // step) if step > 0 else around.const // -step + 1)
+                if e.dims() <= to.keys():
+                    points |= _turns(e.substitute(to, space.ranges), f, lanes, space)
     return {at for at in points if f.lower.const < at < f.upper.const}
 
 
+def _turns(e: Index, f: loop.ForOp, lanes: set[SSAValue], space: IndexSpace) -> set[int]:
+    """The iterations from which on `e >= 0` holds in some lanes and in all of them, or fails in some and in all."""
+    if not all(isinstance(t, int) and (space.values[t] is f.iv or space.values[t] in lanes) for t, _ in e.terms):
+        return set()
+    step = e.coefficient(space.numbers[f.iv]) if f.iv in space.numbers else 0
+    if not step:
+        return set()
+    bounds = (e - dim(space.numbers[f.iv]) * step).bounds(space.ranges)
+    return {-(rest // step) if step > 0 else rest // -step + 1 for rest in bounds}
+
+
 def cut_at_masks(func: loop.FuncOp) -> None:
-    """Split a loop around one block where a mask turns, so that in each part the mask always or never holds."""
+    """Split a loop around few blocks where a mask turns, so that in each part the mask always or never holds."""
     for f in [op for op in loops_and_blocks(func) if isinstance(op, loop.ForOp)]:
-        if len(blocks_of(f)) != 1 or f.kind.data != "serial" or f.results or f.extent is None or not f.lower.is_const:
+        if len(blocks_of(f)) > MASKED_BLOCKS or f.kind.data != "serial" or f.results:
+            continue
+        if f.extent is None or not f.lower.is_const:
             continue
         for at in sorted(turning_points(f), reverse=True):
             cut(f, at)
@@ -288,10 +299,10 @@ class PartitionPass(ModulePass):
 
     `loop.for %o = 0 to 5 { loop.for %i = 0 to 12 { block where (56 - %o * 12 - %i) } }`
     -> `loop.for %o = 0 to 4 { ... block }` and `loop.for %o = 4 to 5 { loop.for %i = 0 to 9 { block } }`.
-    A loop around one block is also split where the mask of a load turns: the edges of a padded row, the parts of a
-    concatenation. A parallel loop stays whole: a loop in it has fewer iterations in the last of its own, or its body is
-    versioned by `loop.for %ragged = 0 to <0 or 1>`. Tiles in loops marked `tail` are computed whole, and the accesses
-    of their blocks predicated (`predicate_tails.py`).
+    A loop around one or two blocks is also split where the mask of a load turns, in some lanes or in all: the edges of
+    a padded row, the parts of a concatenation. A parallel loop stays whole: a loop in it has fewer iterations in the
+    last of its own, or its body is versioned by `loop.for %ragged = 0 to <0 or 1>`. Tiles in loops marked `tail` are
+    computed whole, and the accesses of their blocks predicated (`predicate_tails.py`).
 
     Where the extent is a symbol N, the partial tile is shifted inwards to end where the axis does, and an axis shorter
     than a tile is covered by smaller tiles in a loop marked `cold`; `loop.for %o = 0 to N ceildiv 4 { .. }` ->

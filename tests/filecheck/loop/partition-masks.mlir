@@ -16,3 +16,43 @@ loop.func @pad_row(%x: memref<32x16xf32>, %y: memref<34x16xf32>) attributes {out
     }
   }
 }
+
+// Lanes of a vector in the loop: the tiles in which some lanes are padding stand apart, and the rest of the row.
+// CHECK-LABEL: loop.func @pad_vectors
+// CHECK:         loop.for %{{.*}} = 0 to 1 {
+// CHECK:         loop.for %{{.*}} = 1 to 4 {
+// CHECK:         loop.for %{{.*}} = 4 to 5 {
+loop.func @pad_vectors(%x: memref<36xf32>, %y: memref<40xf32>) attributes {outputs = 1 : i64} {
+  loop.for %o = 0 to 5 {
+    loop.for %i = 0 to 8 vectorized {
+      loop.block "pad" (%v : 40 = %o * 8 + %i) {
+        %z = arith.constant 0.0 : f32
+        %r = loop.load %x[%v - 2] mask (%v - 2, 37 - %v) else %z : f32
+        loop.store %r, %y[%v] : f32
+      }
+    }
+  }
+}
+
+// Two blocks, whole tiles and a rest, of which the mask is a matter of the loop around both: the parts of a concatenation.
+// CHECK-LABEL: loop.func @parts
+// CHECK:         loop.for %{{.*}} = 0 to 3 {
+// CHECK:         loop.for %{{.*}} = 3 to 5 {
+loop.func @parts(%x: memref<3x20xf32>, %y: memref<5x20xf32>) attributes {outputs = 1 : i64} {
+  loop.for %c = 0 to 5 {
+    loop.for %i = 0 to 16 vectorized {
+      loop.block "a" (%vc : 5 = %c, %v : 20 = %i) {
+        %z = arith.constant 0.0 : f32
+        %r = loop.load %x[%vc, %v] mask (2 - %vc) else %z : f32
+        loop.store %r, %y[%vc, %v] : f32
+      }
+    }
+    loop.for %j = 0 to 4 vectorized {
+      loop.block "b" (%vc : 5 = %c, %v : 20 = %j + 16) {
+        %z = arith.constant 0.0 : f32
+        %r = loop.load %x[%vc, %v] mask (2 - %vc) else %z : f32
+        loop.store %r, %y[%vc, %v] : f32
+      }
+    }
+  }
+}
