@@ -25,11 +25,10 @@ from mlc.passes.loop.index_space.domain import blocks_of, body_ops, is_symbol, l
 from mlc.passes.loop.index_space.expressions import set_bindings, set_exprs
 from mlc.passes.loop.index_space.predicates import always_holds
 from mlc.passes.loop.index_space.space import IndexSpace
+from mlc.passes.loop.mask_cuts import cut_at_masks
 from mlc.passes.loop.predicate_tails import predicate_tails
 
 Changed = list[Operation] | None
-MASKED_BLOCKS = 2
-"""Blocks in a loop, at most, that is split where their masks turn: whole tiles of a row, and its rest."""
 
 
 class Partition:
@@ -243,44 +242,6 @@ def drop_proved(block: loop.BlockOp) -> None:
     keep = [e for e in where if not always_holds(space, e)]
     if len(keep) < len(where):
         set_bindings(space, block, space.exprs(block.bindings.data, block.args), keep)
-
-
-def turning_points(f: loop.ForOp) -> set[int]:
-    """The iterations of a loop at which masks of its loads turn, masks that depend on this loop and on lanes in it."""
-    points: set[int] = set()
-    for block in blocks_of(f):
-        space = IndexSpace()
-        bound = space.exprs(block.bindings.data, block.args)
-        bindings: dict[SSAValue, Index] = dict(zip(block.body.block.args, bound, strict=True))
-        lanes = {g.iv for g in loops_around(block) if g.kind.data == "vectorized" and f.is_ancestor(g)}
-        for load in (op for op in block.body.block.ops if isinstance(op, loop.LoadOp) and op.mask is not None):
-            to = {d: bindings[v] for d, v in enumerate(load.indices) if v in bindings}
-            for e in load.mask_exprs:
-                if e.dims() <= to.keys():
-                    points |= _turns(e.substitute(to, space.ranges), f, lanes, space)
-    return {at for at in points if f.lower.const < at < f.upper.const}
-
-
-def _turns(e: Index, f: loop.ForOp, lanes: set[SSAValue], space: IndexSpace) -> set[int]:
-    """The iterations from which on `e >= 0` holds in some lanes and in all of them, or fails in some and in all."""
-    if not all(isinstance(t, int) and (space.values[t] is f.iv or space.values[t] in lanes) for t, _ in e.terms):
-        return set()
-    step = e.coefficient(space.numbers[f.iv]) if f.iv in space.numbers else 0
-    if not step:
-        return set()
-    bounds = (e - dim(space.numbers[f.iv]) * step).bounds(space.ranges)
-    return {-(rest // step) if step > 0 else rest // -step + 1 for rest in bounds}
-
-
-def cut_at_masks(func: loop.FuncOp) -> None:
-    """Split a loop around few blocks where a mask turns, so that in each part the mask always or never holds."""
-    for f in [op for op in loops_and_blocks(func) if isinstance(op, loop.ForOp)]:
-        if len(blocks_of(f)) > MASKED_BLOCKS or f.kind.data != "serial" or f.results:
-            continue
-        if f.extent is None or not f.lower.is_const:
-            continue
-        for at in sorted(turning_points(f), reverse=True):
-            cut(f, at)
 
 
 def partition(func: loop.FuncOp) -> None:

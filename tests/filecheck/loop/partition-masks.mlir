@@ -56,3 +56,24 @@ loop.func @parts(%x: memref<3x20xf32>, %y: memref<5x20xf32>) attributes {outputs
     }
   }
 }
+
+// A parallel loop stays whole: two versions of its body, of which one runs.
+// CHECK-LABEL: loop.func @parallel_parts
+// CHECK:         loop.for %[[C:.*]] = 0 to 5 parallel {
+// CHECK-NEXT:      loop.for %{{.*}} = 0 to -((%[[C]] + 2) floordiv 5) + 1 {
+// CHECK:             loop.load %x
+// CHECK-NOT:         mask
+// CHECK:           loop.for %{{.*}} = 0 to (%[[C]] + 2) floordiv 5 {
+// CHECK:             loop.load %w
+loop.func @parallel_parts(%x: memref<3x16xf32>, %w: memref<2x16xf32>, %y: memref<5x16xf32>) attributes {outputs = 1 : i64} {
+  loop.for %c = 0 to 5 parallel {
+    loop.for %i = 0 to 16 vectorized {
+      loop.block "a" (%vc : 5 = %c, %v : 16 = %i) {
+        %z = arith.constant 0.0 : f32
+        %q = loop.load %w[%vc - 3, %v] mask (%vc - 3) else %z : f32
+        %r = loop.load %x[%vc, %v] mask (2 - %vc) else %q : f32
+        loop.store %r, %y[%vc, %v] : f32
+      }
+    }
+  }
+}
