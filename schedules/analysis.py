@@ -191,6 +191,10 @@ class Stage:
                 found.append(Read(op.tensor, exprs, mask, op))
         return found
 
+    def buffer_number(self, tensor: SSAValue) -> int:
+        """The number by which `sched.cache_read` names a tensor that the stage reads."""
+        return list(dict.fromkeys(read.tensor for read in self.reads)).index(tensor)
+
     @property
     def has_computed_mask(self) -> bool:
         """Whether a read is guarded by a condition computed from data, which has no form for vectors."""

@@ -39,7 +39,7 @@ def check_loop(op: loop.ForOp, lanes: int, registers: int, matrices: Collection[
 
 
 def _accumulators(op: loop.ForOp) -> list[SSAValue]:
-    """The buffers of which a loop loads a tile at a loop-invariant place before it writes any, and then stores it."""
+    """The buffers in which a loop accumulates: it loads a tile at a loop-invariant place and then stores one there."""
     first: dict[SSAValue, loop.LoadOp | None] = {}
     found: list[SSAValue] = []
     for o in op.body.block.ops:
@@ -48,11 +48,8 @@ def _accumulators(op: loop.ForOp) -> list[SSAValue]:
         elif isinstance(o, loop.StoreOp):
             load = first.setdefault(o.buffer, None)
             if load is not None and load.map == o.map and list(load.indices) == list(o.indices):
-                if not _starts_long_loop(load):
+                if not _starts_long_loop(load) and not _is_filled_before(load):
                     found.append(o.buffer)
-        elif isinstance(o, loop.ForOp):
-            for written in {inner.buffer for inner in o.walk() if isinstance(inner, loop.StoreOp)}:
-                first.setdefault(written, None)
     return found
 
 
@@ -61,6 +58,18 @@ def _starts_long_loop(load: loop.LoadOp) -> bool:
     readers = [use.operation for use in load.result.uses]
     loops = [op for op in readers if isinstance(op, loop.ForOp)]
     return len(readers) == len(loops) == 1 and _steps(loops[0]) >= AMORTISING_STEPS
+
+
+def _is_filled_before(load: loop.LoadOp) -> bool:
+    """Whether a loop in front of a load writes the buffer, so that the load reads nothing of an earlier iteration."""
+    before = load.prev_op
+    while before is not None:
+        if isinstance(before, loop.ForOp):
+            stores = (op for op in before.walk() if isinstance(op, loop.StoreOp))
+            if any(op.buffer is load.buffer for op in stores):
+                return True
+        before = before.prev_op
+    return False
 
 
 def _steps(f: loop.ForOp) -> int:

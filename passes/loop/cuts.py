@@ -17,7 +17,7 @@ def blocks_in(op: Operation) -> list[loop.BlockOp]:
     return [b for b in blocks_of(op) if b.where is not None]
 
 
-def cut(f: loop.ForOp, at: int | Index) -> list[Operation]:
+def cut(f: loop.ForOp, at: int | Index) -> list[loop.ForOp]:
     """
     Split a loop's range: `for lo to hi` -> `for lo to at` and, behind it, `for at to hi`.
 

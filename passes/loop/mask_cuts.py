@@ -60,8 +60,7 @@ def _halve(f: loop.ForOp, points: list[int]) -> None:
     inside = [at for at in points if f.lower.const < at < f.upper.const]
     if not inside:
         return
-    parts = [part for part in cut(f, inside[len(inside) // 2]) if isinstance(part, loop.ForOp)]
-    for part in parts:
+    for part in cut(f, inside[len(inside) // 2]):
         for block in blocks_of(part):
             settle_masks(block, {})
         _halve(part, inside)

@@ -61,7 +61,7 @@ class Partition:
                     work += [b for op in changed for b in blocks_in(op)]
                     break
 
-    def split(self, block: loop.BlockOp, e: Index, symbolic: bool) -> list[Operation] | None:
+    def split(self, block: loop.BlockOp, e: Index, symbolic: bool) -> Sequence[Operation] | None:
         """Split or version the outermost loop that a predicate allows; None where there is nothing to do."""
         space = IndexSpace()
         expr = space.expr(e, block.args)

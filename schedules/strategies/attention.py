@@ -265,10 +265,10 @@ class AttentionSchedule:
         block = s.block(st.name)
         s.compute_at(block, top)
         self.strip(st, block)
-        size, self.score_rows = self.score_tile()
+        size, rows = self.score_tile()
         *_, i, j, d = self.loops(st, top)
         i_tile, i = self.split(i, self.block, size)
-        j_tile, j = self.split(j, self.keys, self.score_rows)
+        j_tile, j = self.split(j, self.keys, rows)
         self.clip(j_tile)
         s.reorder(*i_tile, *j_tile, d, j, i)
         at = [top, *i_tile, *j_tile][-1]
@@ -293,8 +293,7 @@ class AttentionSchedule:
     def pack_queries(self, block: SSAValue, top: SSAValue) -> None:
         """The block's queries with the queries last."""
         s, p = self.s, self.parts
-        tensors = list(dict.fromkeys(read.tensor for read in p.scores.reads))
-        copy = s.cache_read(block, tensors.index(p.query.tensor))
+        copy = s.cache_read(block, p.scores.buffer_number(p.query.tensor))
         s.compute_at(copy, top)
         rank = len(p.query.shape)
         along = next(k for k, e in enumerate(p.query.exprs) if e.uses(p.rank - 2))
@@ -345,9 +344,9 @@ class AttentionSchedule:
     def pack_keys(self, top: SSAValue) -> None:
         """A copy of one head's keys in panels of register tiles: `k[d, j] -> k'[j floordiv 16, d, j mod 16]`."""
         s, st, key = self.s, self.parts.scores, self.parts.key
-        panel = self.score_rows * max(1, LINE_BYTES // FLOAT_BYTES // self.score_rows)
-        tensors = list(dict.fromkeys(r.tensor for r in st.reads))
-        copy = s.cache_read(s.block(st.name), tensors.index(key.tensor))
+        _, rows = self.score_tile()
+        panel = rows * max(1, LINE_BYTES // FLOAT_BYTES // rows)
+        copy = s.cache_read(s.block(st.name), st.buffer_number(key.tensor))
         s.compute_at(copy, top)
         across, along = (
             next(n for n, e in enumerate(key.exprs) if e.uses(axis)) for axis in (self.parts.rank - 1, st.reduce[0])
@@ -363,8 +362,7 @@ class AttentionSchedule:
     def copy(self, stage: Stage, read: Read, top: SSAValue) -> None:
         """A contiguous copy of one head's keys or values."""
         s = self.s
-        tensors = list(dict.fromkeys(r.tensor for r in stage.reads))
-        copy = s.cache_read(s.block(stage.name), tensors.index(read.tensor))
+        copy = s.cache_read(s.block(stage.name), stage.buffer_number(read.tensor))
         s.compute_at(copy, top)
         s.vectorize(s.loops(copy, len(read.shape), under=top)[-1])
 

@@ -185,8 +185,7 @@ class ContractionSchedule(ContractionSizes):
     def _transpose(self, block: Handle, across: int) -> None:
         """A copy of the whole of V, made once: the dimension of the lanes becomes the last one."""
         s, read = self.s, self.roles.vector
-        tensors = list(dict.fromkeys(one.tensor for one in self.stage.reads))
-        copy = s.cache_read(block, tensors.index(read.tensor), "global")
+        copy = s.cache_read(block, self.stage.buffer_number(read.tensor), "global")
         loops = list(s.loops(copy, len(read.shape)))
         others = [n for n in range(len(read.shape)) if n != across]
         outer, inner = self._split(loops[across], read.shape[across], self.width)
@@ -197,8 +196,7 @@ class ContractionSchedule(ContractionSizes):
     def _pack(self, block: Handle, at: Handle) -> None:
         """A contiguous copy of the panel of V that a column of tiles reads."""
         s = self.s
-        tensors = list(dict.fromkeys(read.tensor for read in self.stage.reads))
-        copy = s.cache_read(block, tensors.index(self.roles.vector.tensor))
+        copy = s.cache_read(block, self.stage.buffer_number(self.roles.vector.tensor))
         s.compute_at(copy, at)
         s.vectorize(s.loops(copy, len(self.roles.vector.shape), under=at)[-1])
 

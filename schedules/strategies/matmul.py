@@ -253,8 +253,7 @@ class MatmulSchedule(ContractionSchedule):
     def _pack_group(self, block: Handle, at: list[Handle]) -> None:
         """A copy of a block of V, each column tile's part contiguous: `v[k, j] -> v'[j floordiv 32, k, j mod 32]`."""
         s, st, read, lanes = self.s, self.stage, self.roles.vector, self.size.lanes
-        tensors = list(dict.fromkeys(one.tensor for one in st.reads))
-        copy = s.cache_read(block, tensors.index(read.tensor))
+        copy = s.cache_read(block, st.buffer_number(read.tensor))
         for loop in at:
             s.compute_at(copy, loop)
         across, along = (self._dimension(read, axis) for axis in (self.roles.lanes, st.reduce[-1]))

@@ -24,7 +24,8 @@ COMBINE: dict[str, tuple[type[Operation], type[Operation], type[Operation]]] = {
 
 ROWS_TOGETHER, LANES_TOGETHER = 8, 16
 """Rows of running sums that are computed side by side, at most; along other axes than the last one they are lanes of a
-tile. Source: 445 x 634 on Zen 3, 4 and 16 rows are slower."""
+tile. Source: rows of 445 x 634 on Zen 3, where 8 take 104 us, 4 take 114 and 16 take 130; lanes, a line of the cache in
+f32, not measured apart."""
 
 
 def combiner(how: str, given: Attribute, element: Attribute) -> type[Operation]:

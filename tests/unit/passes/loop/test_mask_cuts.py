@@ -1,4 +1,4 @@
-"""Loops that are split where masks turn: values of concatenations and of padded rows, and what is left of the masks."""
+"""Loops that are split where masks turn: values of concatenations and padded rows, and that no mask is left."""
 
 from __future__ import annotations
 
