@@ -15,6 +15,7 @@ is written).
 
 # Nothing heavy is imported before a command needs it.
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -488,7 +489,9 @@ def summary(report: Mapping[str, object]) -> str:
 
 def main() -> None:
     """The command `mlc`."""
-    if code := run(sys.argv[1:]):
+    code = run(sys.argv[1:])
+    gc.freeze()  # the memory of what a command made goes with the process
+    if code:
         sys.exit(code)
 
 

@@ -79,13 +79,13 @@ PASSES: dict[str, str] = {
     # loop
     "loop-apply-schedule": "mlc.passes.loop.apply_schedule:ApplySchedulePass",
     "loop-scalarize": "mlc.passes.loop.scalarize:ScalarizePass",
-    "loop-partition": "mlc.passes.loop.partition:PartitionPass",
+    "loop-partition": "mlc.passes.loop.partitioning.partition:PartitionPass",
     "loop-reuse-buffers": "mlc.passes.loop.reuse_buffers:ReuseBuffersPass",
     "loop-inline-unit-loops": "mlc.passes.loop.inline_unit_loops:InlineUnitLoopsPass",
-    "loop-form-tiles": "mlc.passes.loop.form_tiles:FormTilesPass",
+    "loop-form-tiles": "mlc.passes.loop.tiles.form_tiles:FormTilesPass",
     "loop-compact-buffers": "mlc.passes.loop.compact_buffers:CompactBuffersPass",
-    "loop-promote-tiles": "mlc.passes.loop.promote_tiles:PromoteTilesPass",
-    "loop-start-sums": "mlc.passes.loop.start_sums:StartSumsPass",
+    "loop-promote-tiles": "mlc.passes.loop.tiles.promote_tiles:PromoteTilesPass",
+    "loop-start-sums": "mlc.passes.loop.tiles.start_sums:StartSumsPass",
     "loop-unroll": "mlc.passes.loop.unroll:UnrollPass",
     "loop-plan-memory": "mlc.lowering.memory.plan_kernel:PlanMemoryPass",
     # conversions

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
 from mlc.passes.loop.index_space.domain import range_of
-from mlc.passes.loop.registers import registers_needed, steps_of
+from mlc.passes.loop.tiles.registers import registers_needed, steps_of
 from mlc.support.errors import warn
 from mlc.targets.cost.thresholds import AMORTISING_STEPS
 

@@ -15,7 +15,7 @@ from mlc.dialects.index import UNBOUNDED, ZERO
 from mlc.passes.loop.index_space.domain import LazyRanges, bounds_of, loops_around, range_of
 from mlc.passes.loop.index_space.expressions import substitute, users
 from mlc.passes.loop.index_space.space import IndexSpace
-from mlc.passes.loop.registers import native_vectors, registers_needed
+from mlc.passes.loop.tiles.registers import native_vectors, registers_needed
 from mlc.support.errors import UserError
 
 OPERATIONS = 30

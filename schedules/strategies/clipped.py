@@ -2,7 +2,7 @@
 Depthwise convolutions whose windows are about as large as the picture: rows of the window in the padding are left out.
 
 The columns of the picture are padded by a copy; the rows are not: the loop over the rows of the window has bounds that
-depend on the row of the result (passes/loop/clip.py), and its sums stay in registers.
+depend on the row of the result (passes/loop/partitioning/clip.py), and its sums stay in registers.
 
     parallel(other, row block) | padded columns | rows of the block, row tiles | kh within the picture, kw | tile
 """

@@ -7,8 +7,8 @@ the products are by its zeros. Each tap is a product of its own here, over the p
     parallel(other, row block, column part) | columns, rows of the block | kh, kw | row tiles | channels | tile
 
 kh runs over the taps inside of the picture, and the row tiles of each kw begin and end where it does
-(passes/loop/clip.py). The sums stay in memory between taps. Where the weights of all taps exceed L2, those of one stay
-there for all rows:
+(passes/loop/partitioning/clip.py). The sums stay in memory between taps. Where the weights of all taps exceed L2,
+those of one stay there for all rows:
 
     parallel(other, column part) | columns | channel blocks | kh, kw | rows | row tiles | channels | tile
 """

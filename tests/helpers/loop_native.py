@@ -17,9 +17,9 @@ from mlc.interp.values import dtype_of
 from mlc.lowering.loop_to_llvm.convert import lower_kernel
 from mlc.lowering.memory.plan_kernel import plan_kernel
 from mlc.passes.loop.compact_buffers import compact_buffers
-from mlc.passes.loop.form_tiles import form_tiles
-from mlc.passes.loop.partition import partition
-from mlc.passes.loop.promote_tiles import promote_tiles
+from mlc.passes.loop.partitioning.partition import partition
+from mlc.passes.loop.tiles.form_tiles import form_tiles
+from mlc.passes.loop.tiles.promote_tiles import promote_tiles
 from mlc.support.errors import collected_warnings
 
 PASSES = (partition, form_tiles, compact_buffers, promote_tiles, plan_kernel)

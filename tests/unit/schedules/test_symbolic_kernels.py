@@ -13,9 +13,9 @@ from mlc.dialects.graph import Conv2dWinogradOp
 from mlc.dialects.graph.types import tensor
 from mlc.interp import loop as interp
 from mlc.passes.loop.compact_buffers import compact_buffers
-from mlc.passes.loop.form_tiles import form_tiles
-from mlc.passes.loop.partition import partition
-from mlc.passes.loop.promote_tiles import promote_tiles
+from mlc.passes.loop.partitioning.partition import partition
+from mlc.passes.loop.tiles.form_tiles import form_tiles
+from mlc.passes.loop.tiles.promote_tiles import promote_tiles
 
 CONV = """
 func.func @main(%x: tensor<1x3x?x?xf32, #graph.dims<[H, W]>>, %w: tensor<32x3x3x3xf32>, %v: tensor<32x1x3x3xf32>)

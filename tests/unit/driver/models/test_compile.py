@@ -281,7 +281,7 @@ def test_validation_of_every_pass(path: Path, monkeypatch: pytest.MonkeyPatch):
     given = small_model.inputs()
     agree(mlc.compile(path, threads=1, validate_each=True)(given), given)
 
-    from mlc.passes.loop.promote_tiles import PromoteTilesPass
+    from mlc.passes.loop.tiles.promote_tiles import PromoteTilesPass
 
     apply = PromoteTilesPass.apply
 

@@ -13,9 +13,9 @@ from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp import loop as interp
 from mlc.interp import values
 from mlc.passes.loop.compact_buffers import compact_buffers
-from mlc.passes.loop.form_tiles import form_tiles
-from mlc.passes.loop.partition import partition
-from mlc.passes.loop.promote_tiles import promote_tiles
+from mlc.passes.loop.partitioning.partition import partition
+from mlc.passes.loop.tiles.form_tiles import form_tiles
+from mlc.passes.loop.tiles.promote_tiles import promote_tiles
 from mlc.support.errors import collected_warnings
 from mlc.targets.target import Target
 from mlc.validation import c_run

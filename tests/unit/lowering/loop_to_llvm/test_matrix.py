@@ -11,9 +11,9 @@ from mlc.codegen.llvm import ir as llvm_ir
 from mlc.interp import loop as interp
 from mlc.lowering.loop_to_llvm.convert import lower_kernel
 from mlc.passes.loop.compact_buffers import compact_buffers
-from mlc.passes.loop.form_tiles import form_tiles
-from mlc.passes.loop.partition import partition
-from mlc.passes.loop.promote_tiles import promote_tiles
+from mlc.passes.loop.partitioning.partition import partition
+from mlc.passes.loop.tiles.form_tiles import form_tiles
+from mlc.passes.loop.tiles.promote_tiles import promote_tiles
 from mlc.support.errors import collected_warnings
 from mlc.targets.target import Target
 from mlc.validation import c_run

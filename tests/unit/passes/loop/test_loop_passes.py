@@ -10,10 +10,10 @@ from xdsl.utils.exceptions import PassFailedException
 from mlc.dialects import loop
 from mlc.interp import loop as interp
 from mlc.passes.loop.compact_buffers import compact_buffers
-from mlc.passes.loop.form_tiles import form_tiles
 from mlc.passes.loop.index_space.domain import loops_around, range_of
-from mlc.passes.loop.partition import partition
-from mlc.passes.loop.promote_tiles import promote_tiles
+from mlc.passes.loop.partitioning.partition import partition
+from mlc.passes.loop.tiles.form_tiles import form_tiles
+from mlc.passes.loop.tiles.promote_tiles import promote_tiles
 
 
 def func(args: str, body: str, outputs: int = 1) -> str:

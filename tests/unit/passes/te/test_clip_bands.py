@@ -9,8 +9,8 @@ from onnx import TensorProto, helper, numpy_helper
 import mlc
 from mlc.dialects import loop
 from mlc.dialects.index import at_least, const, dim
-from mlc.passes.loop.clip_bands import clamp
 from mlc.passes.loop.index_space.space import IndexSpace
+from mlc.passes.loop.partitioning.clip_bands import clamp
 from mlc.passes.te.clip_bands import Band
 from mlc.targets.cost.attention import band_block, query_block, score_rows
 from mlc.targets.target import Target

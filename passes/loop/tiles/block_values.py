@@ -11,8 +11,8 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mlc.dialects import loop, scalar
 from mlc.dialects.index import Index, tile
-from mlc.passes.loop.constant_selects import Pieces
 from mlc.passes.loop.index_space.space import IndexSpace
+from mlc.passes.loop.tiles.constant_selects import Pieces
 
 
 class BlockValues:

@@ -25,11 +25,11 @@ from xdsl.utils.exceptions import PassFailedException
 from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.index import Div, Index, const, dim, term_dims
-from mlc.passes.loop.block_values import BlockValues
-from mlc.passes.loop.constant_selects import holding, pieces
-from mlc.passes.loop.dissolve_block import DissolvedBlock, holds_tiles
-from mlc.passes.loop.form_contract import drop_cast, is_contraction, is_narrow, is_unsigned, narrow_factor
 from mlc.passes.loop.index_space.domain import blocks_of, body_ops, loops_and_blocks
+from mlc.passes.loop.tiles.block_values import BlockValues
+from mlc.passes.loop.tiles.constant_selects import holding, pieces
+from mlc.passes.loop.tiles.dissolve_block import DissolvedBlock, holds_tiles
+from mlc.passes.loop.tiles.form_contract import drop_cast, is_contraction, is_narrow, is_unsigned, narrow_factor
 
 COMBINES = {op: c.name for c in COMBINERS.values() for op in (c.float_op, c.int_op)}
 

@@ -16,7 +16,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from mlc.dialects import loop, scalar
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.constants import numbers
-from mlc.passes.loop.form_tiles import COMBINES
+from mlc.passes.loop.tiles.form_tiles import COMBINES
 
 
 def constant_of(v: SSAValue) -> float | int | None:

@@ -16,7 +16,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects import loop, scalar
 from mlc.dialects.index import ZERO, Index, const
 from mlc.passes.loop.index_space.space import IndexSpace
-from mlc.passes.loop.sink_reductions import sink_reduction
+from mlc.passes.loop.tiles.sink_reductions import sink_reduction
 from mlc.targets.cost.thresholds import HOISTED_ELEMENTS
 
 PURE = (

@@ -12,11 +12,11 @@ from __future__ import annotations
 from mlc.dialects import loop
 from mlc.dialects.attributes import LOOP_CLIP
 from mlc.dialects.index import ZERO, Index, IndexMapAttr, const
-from mlc.passes.loop.cuts import cut, erase_nest
 from mlc.passes.loop.index_space.domain import blocks_of, loops_and_blocks, loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings, set_exprs
 from mlc.passes.loop.index_space.space import IndexSpace
-from mlc.passes.loop.masked_operands import add_predicates, masked_operand, over_arguments, remove_mask
+from mlc.passes.loop.partitioning.cuts import cut, erase_nest
+from mlc.passes.loop.partitioning.masked_operands import add_predicates, masked_operand, over_arguments, remove_mask
 
 
 def clip_loops(func: loop.FuncOp) -> None:

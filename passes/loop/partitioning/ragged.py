@@ -19,17 +19,17 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, Term, at_least, const, dim, term_dims
-from mlc.passes.loop import cuts
-from mlc.passes.loop.cuts import move_ops, two_bodies
 from mlc.passes.loop.index_space.accesses import block_of
 from mlc.passes.loop.index_space.domain import blocks_of, body_ops, loop_of, loops_and_blocks, loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings
 from mlc.passes.loop.index_space.predicates import implies
 from mlc.passes.loop.index_space.regions import running_terms
 from mlc.passes.loop.index_space.space import IndexSpace
+from mlc.passes.loop.partitioning import cuts
+from mlc.passes.loop.partitioning.cuts import move_ops, two_bodies
 
 if TYPE_CHECKING:
-    from mlc.passes.loop.partition import Changed, Partition
+    from mlc.passes.loop.partitioning.partition import Changed, Partition
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, Range, const, dim
-from mlc.passes.loop.cuts import cut, two_bodies
 from mlc.passes.loop.index_space.domain import blocks_of, loops_and_blocks, loops_around
 from mlc.passes.loop.index_space.space import IndexSpace
+from mlc.passes.loop.partitioning.cuts import cut, two_bodies
 
 MASKED_BLOCKS = 2
 """Blocks in a loop, at most, that is split where their masks turn: whole tiles of a row, and its rest."""

@@ -19,8 +19,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
-from mlc.passes.loop.promote_tiles import PURE
-from mlc.passes.loop.sink_reductions import constant_of
+from mlc.passes.loop.tiles.promote_tiles import PURE
+from mlc.passes.loop.tiles.sink_reductions import constant_of
 
 
 def start_sums(func: loop.FuncOp) -> None:

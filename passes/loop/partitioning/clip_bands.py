@@ -23,7 +23,7 @@ from mlc.passes.loop.index_space.accesses import blocks_accessing
 from mlc.passes.loop.index_space.domain import blocks_of, loops_and_blocks, loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings, set_exprs
 from mlc.passes.loop.index_space.space import IndexSpace
-from mlc.passes.loop.masked_operands import add_predicates, masked_operand, over_arguments, remove_mask
+from mlc.passes.loop.partitioning.masked_operands import add_predicates, masked_operand, over_arguments, remove_mask
 
 MOST_TERMS = 64
 """Values of a loop's bound that lie outside of the loop's range, at most; each is a comparison at run time."""

@@ -17,16 +17,16 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, ZERO, Index, Range, Term, const, dim, term_dims
-from mlc.passes.loop import ragged
-from mlc.passes.loop.clip import clip_loops
-from mlc.passes.loop.clip_bands import clip_bands
-from mlc.passes.loop.cuts import blocks_in, cut, erase_nest, two_bodies
 from mlc.passes.loop.index_space.domain import blocks_of, body_ops, is_symbol, loops_and_blocks, loops_around
 from mlc.passes.loop.index_space.expressions import set_bindings, set_exprs
 from mlc.passes.loop.index_space.predicates import always_holds
 from mlc.passes.loop.index_space.space import IndexSpace
-from mlc.passes.loop.mask_cuts import cut_at_masks
-from mlc.passes.loop.predicate_tails import predicate_tails
+from mlc.passes.loop.partitioning import ragged
+from mlc.passes.loop.partitioning.clip import clip_loops
+from mlc.passes.loop.partitioning.clip_bands import clip_bands
+from mlc.passes.loop.partitioning.cuts import blocks_in, cut, erase_nest, two_bodies
+from mlc.passes.loop.partitioning.mask_cuts import cut_at_masks
+from mlc.passes.loop.partitioning.predicate_tails import predicate_tails
 
 Changed = list[Operation] | None
 
