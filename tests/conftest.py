@@ -10,6 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+# Examples may take as long as they do: no test is a measurement of time.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 TESTS = Path(__file__).parent
 TIERS: dict[str, list[str]] = tomllib.loads((TESTS / "tiers.toml").read_text())

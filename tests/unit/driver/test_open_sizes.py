@@ -26,7 +26,7 @@ def matmul() -> Operator:
     return mlc.build(te.func("matmul", [a, b], [c]), threads=2)
 
 
-@settings(max_examples=25, deadline=None, database=None, derandomize=True)
+@settings(max_examples=25, database=None, derandomize=True)
 @given(st.integers(1, 70), st.integers(1, 70))
 def test_one_kernel_for_all_sizes(matmul, n, m):
     a, b = values(n, 24), values(24, m, seed=1)

@@ -337,7 +337,7 @@ def _exact_fma(a: float, b: float, c: float) -> np.float32:
 floats = st.floats(-1e6, 1e6, width=32)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(floats, floats, floats)
 def test_fma_rounds_once(a, b, c):
     x, y, z = np.float32(a), np.float32(b), np.float32(c)

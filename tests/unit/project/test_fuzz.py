@@ -18,9 +18,7 @@ from mlc.dialects import graph as g
 from mlc.dialects.syntax.source import parse_module
 
 # Failures are made smaller op by op (fuzz_oracle), so hypothesis need not.
-SETTINGS = settings(
-    deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), derandomize=True
-)
+SETTINGS = settings(database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 @pytest.fixture(scope="module", autouse=True)

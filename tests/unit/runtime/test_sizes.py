@@ -20,7 +20,7 @@ buffers = st.lists(
 numbers = st.integers(1, 400)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(buffers, st.tuples(numbers, numbers), st.lists(st.tuples(numbers, numbers), min_size=1, max_size=4))
 def test_live_buffers_do_not_overlap_at_any_sizes(rows, typical, calls):
     made = [Storage((n, a, b), i8) for n, a, b, _, _ in rows]
@@ -70,7 +70,7 @@ def interpreted(writer: SizeFunctionWriter, result: str, known: dict[str, int]) 
     return value(result)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(expressions, st.integers(1, 60), st.integers(1, 60))
 def test_sizes_are_the_same_in_the_importer_the_runtime_and_c(tree, h, w):
     expr = DimExpr.of(build(tree, {"H": H, "W": W}))
@@ -81,7 +81,7 @@ def test_sizes_are_the_same_in_the_importer_the_runtime_and_c(tree, h, w):
     assert interpreted(writer, writer.size(size), {"%h": h, "%w": w}) == wanted
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.integers(-5, 5), factors, factors, st.integers(1, 7)), max_size=4), numbers, numbers)
 def test_bounds_hold_every_value(rows, h, w):
     expr = DimExpr.of(sum((n * (a * b // d) for n, a, b, d in rows), 0))

@@ -112,7 +112,7 @@ loop.func @k(%A: memref<?x3xf32>, %B: memref<3x8xf32>, %Y: memref<?x8xf32>, %n: 
 """
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.integers(1, 40),
     st.integers(1, 9),

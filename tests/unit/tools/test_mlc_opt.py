@@ -389,9 +389,7 @@ def _mutated(draw):
     return bytes(data)
 
 
-@settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 @given(_mutated(), st.sampled_from([[], ["--allow-unregistered-dialect"], ["-p", "canonicalize,cse"]]))
 def test_mutated_text_is_read_or_refused(opt, data, args):
     code, out, err = opt(data, *args)
@@ -404,7 +402,7 @@ def test_mutated_text_is_read_or_refused(opt, data, args):
         assert re.match(r"in\.mlir:\d+:\d+: error: ", err)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(st.text(alphabet='cse,(){}=" \\1.builtnmodu-é\n', max_size=40))
 def test_any_pipeline_text_is_read_or_refused(text):
     column = 1

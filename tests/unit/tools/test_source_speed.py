@@ -37,7 +37,7 @@ TEXT = f"func.func @main(%0: tensor<4xf32>) {{\n{CHAIN}\n  return\n}}"
 FILES = sorted(Path("tests/filecheck").rglob("*.mlir"))
 FOLDERS = sorted({file.parent.name for file in FILES})
 PIECES = [piece.content.strip("\n") for file in FILES for piece in split_source(Input(file.read_text(), file.name))]
-SETTINGS = settings(deadline=None, database=None, suppress_health_check=list(HealthCheck), derandomize=True)
+SETTINGS = settings(database=None, suppress_health_check=list(HealthCheck), derandomize=True)
 
 
 @pytest.fixture(scope="module", autouse=True)

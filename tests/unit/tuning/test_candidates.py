@@ -99,7 +99,7 @@ def walk(task: Task, index: int) -> bool:
     return True
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(data=st.data())
 @pytest.mark.parametrize("kind", KINDS)
 def test_number_values_json_and_ir_are_the_same_candidate(kind: str, data: st.DataObject) -> None:

@@ -184,7 +184,7 @@ def test_pow(lanes: int) -> None:
     assert np.array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.floats(width=32), min_size=1, max_size=20))
 def test_exp_of_anything(values: list[float]) -> None:
     x = np.float32(values)

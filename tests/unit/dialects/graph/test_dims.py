@@ -47,7 +47,7 @@ def test_division_by_zero_is_an_error():
         H // 0
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(expressions, st.integers(0, 60), st.integers(0, 60))
 def test_expressions_compute_like_integers(tree, h, w):
     expr = build(tree, {"H": H, "W": W})
@@ -57,7 +57,7 @@ def test_expressions_compute_like_integers(tree, h, w):
     assert DimExpr.of(simplify(expr, {"H": 4})).evaluate(values) == wanted
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(expressions, st.integers(1, 40), st.integers(0, 30), st.integers(0, 30))
 def test_ends_of_symbols_keep_values(tree, low, span, place):
     expr = build(tree, {"H": DimExpr.symbol("H", low, low + span), "W": W})
@@ -87,7 +87,7 @@ def test_text_is_read_as_what_was_written(size):
     assert Parser(make_context(), str(type)).parse_type() == type
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(expressions)
 def test_text_says_all(tree):
     type = tensor((build(tree, {"H": H, "W": W}) + H * 7 * W * H,), f32)
@@ -139,7 +139,7 @@ def test_sizes_with_minima_are_decided_in_short_ranges_only():
     assert compare_sizes(least(H, W), least(W, H), {}) == (True, None)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(expressions, expressions, st.integers(1, 60), st.integers(1, 60))
 def test_a_verdict_on_two_sizes_is_right(tree, other, h, w):
     a, b = (build(t, {"H": H, "W": W}) for t in (tree, other))

@@ -53,7 +53,7 @@ def test_sizes_that_are_never_equal(a, b):
     assert not [s for s in substitutions(a, b, ANY) if narrowed(ANY, s) is not None]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(expressions, expressions)
 def test_a_substitution_makes_sizes_equal(one, other):
     a, b = (build(tree, {"H": H, "W": W}) for tree in (one, other))

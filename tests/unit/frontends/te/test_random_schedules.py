@@ -23,9 +23,7 @@ def run_schedules(count: int, *, fixed: bool) -> Counter[tuple[str, bool]]:
     drawn: Counter[tuple[str, bool]] = Counter()
     checked = Counter[str]()
 
-    @settings(
-        max_examples=count, deadline=None, suppress_health_check=list(HealthCheck), derandomize=fixed, database=None
-    )
+    @settings(max_examples=count, suppress_health_check=list(HealthCheck), derandomize=fixed, database=None)
     @given(st.sampled_from(sorted(OPERATORS)), st.integers(0, 2**32), st.integers(5, 15))
     def schedules(name: str, seed: int, steps: int) -> None:
         import random

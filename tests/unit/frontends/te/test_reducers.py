@@ -73,7 +73,7 @@ def test_three_values_and_a_condition():
     check_levels(te.func("moments", [x], list(parts)), [a], wanted)
 
 
-@settings(max_examples=16, deadline=None, database=None, derandomize=True)
+@settings(max_examples=16, database=None, derandomize=True)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=3), st.data())
 def test_pairs_of_random_shapes(shape, data):
     axis = data.draw(st.integers(0, len(shape) - 1))

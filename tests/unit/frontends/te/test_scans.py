@@ -327,7 +327,7 @@ def test_a_scan_reads_another_one():
     check_levels(te.func("twice", [x], [again, sums]), [v], [np.stack(wanted), total])
 
 
-@settings(max_examples=16, deadline=None, database=None, derandomize=True)
+@settings(max_examples=16, database=None, derandomize=True)
 @given(st.integers(2, 7), st.integers(1, 20), st.integers(1, 3), st.booleans())
 def test_recurrences_of_random_shapes(steps, width, back, reduces):
     back = min(back, steps)

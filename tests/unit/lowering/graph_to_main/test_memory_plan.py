@@ -28,7 +28,7 @@ lifetimes = st.builds(
 
 
 @given(st.lists(lifetimes, max_size=40), st.sampled_from(PLANNER_NAMES), st.integers(0, 3))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_buffers_alive_together_do_not_overlap(buffers: list[Lifetime], planner: str, seed: int):
     result = plan(buffers, planner, seed)
     assert result == plan(buffers, planner, seed)
@@ -72,7 +72,7 @@ def life_of_bytes(buffers: list[Lifetime], index: int) -> Lifetime:
 
 
 @given(nested(), st.sampled_from(PLANNER_NAMES))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_parts_are_where_they_belong_and_nothing_overlaps_them(buffers: list[Lifetime], planner: str):
     result = plan(buffers, planner)
     for buffer, at in zip(buffers, result.offsets, strict=True):
@@ -214,7 +214,7 @@ def convert(module: ModuleOp) -> func.FuncOp:
 
 
 @given(programs())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_plans_of_random_programs_are_right(program: tuple[ModuleOp, int]):
     module, calls = program
     main = convert(module)
@@ -224,7 +224,7 @@ def test_plans_of_random_programs_are_right(program: tuple[ModuleOp, int]):
 
 
 @given(programs(parts=False))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_the_checker_finds_moved_buffers(program: tuple[ModuleOp, int]):
     """Where the checker accepts a workspace squeezed into one place, no two buffers were alive together."""
     module, _ = program

@@ -488,14 +488,14 @@ def test_buffers_of_two_element_types_share_a_slot():
     close(y, x[-8:] + np.arange(8, dtype=np.float32), 0)
 
 
-@settings(max_examples=25, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, database=None, suppress_health_check=list(HealthCheck))
 @given(kernels())
 def test_random_kernels(kernel):
     text, arrays = kernel
     differential(text, arrays, tolerance=1e-5, widths=([128, 256, 512][prod(a.size for a in arrays) % 3],))
 
 
-@settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, database=None, suppress_health_check=list(HealthCheck))
 @given(stencils())
 def test_random_stages_in_scratch(kernel):
     differential(*kernel, tolerance=0)

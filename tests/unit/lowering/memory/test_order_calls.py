@@ -95,7 +95,7 @@ def programs(draw: st.DrawFn, most: int = 10) -> ModuleOp:
 
 
 @given(programs())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_random_programs_keep_their_calls_and_never_need_more(module: ModuleOp):
     after = ordered(module)
     assert peak(after) <= peak(module)
@@ -113,7 +113,7 @@ def every_order(done: list[Operation], left: list[Operation]) -> Iterator[list[O
 
 
 @given(programs(most=5))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_small_programs_get_the_best_of_all_orders(module: ModuleOp):
     main = find_function(module, "main")
     *ops, last = main.body.block.ops

@@ -220,7 +220,7 @@ def random_kernels(draw: st.DrawFn) -> loop.FuncOp:
 
 
 @given(random_kernels(), st.sampled_from(["best", "tokens", "greedy-by-size"]))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 def test_values_of_random_kernels_stay(kernel: loop.FuncOp, planner: str):
     x = np.random.default_rng(0).integers(-9, 9, 24).astype(np.float32)
     expected = interp.run(kernel, [x, np.zeros((4, 40), np.float32)])[-1]
@@ -233,7 +233,7 @@ def test_values_of_random_kernels_stay(kernel: loop.FuncOp, planner: str):
 
 
 @given(random_kernels(), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_checker_accepts_what_lives_apart_and_nothing_else(kernel: loop.FuncOp, data: st.DataObject):
     """A buffer that is put where another one is: the check fails if, and only if, both are in use at once."""
     plan_kernel(kernel)

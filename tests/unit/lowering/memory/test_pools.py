@@ -33,7 +33,7 @@ lifetimes = st.builds(
 
 
 @given(st.lists(lifetimes, max_size=12), st.lists(st.integers(64, 8000), min_size=1, max_size=3))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_pools_hold_what_is_placed_in_them_and_nothing_overlaps(buffers: list[Lifetime], sizes: list[int]):
     pools = [mlc.WorkspacePool(f"p{k}", size) for k, size in enumerate(sizes)]
     try:

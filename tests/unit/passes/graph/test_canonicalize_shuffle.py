@@ -14,7 +14,7 @@ def t(shape):
     return f"tensor<{'x'.join(map(str, shape))}xf32>"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_transposes_merge_through_reshapes(data):
     rank = data.draw(st.integers(2, 5))

@@ -38,7 +38,7 @@ values = st.fixed_dictionaries({name: st.integers(1, 40) for name in NAMES})
 
 
 @given(st.lists(sizes, min_size=1, max_size=5), values)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_rewritten_sizes_are_the_same(dims, numbers):
     found = symbols_for(dims)
     given_values = {f"s{k}": value.evaluate(numbers) for k, value in enumerate(found.values)}
@@ -51,7 +51,7 @@ def test_rewritten_sizes_are_the_same(dims, numbers):
 
 
 @given(sizes, values, st.integers(1, 4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_ranges_hold_all_values(size, numbers, step):
     if not isinstance(size, DimExpr):
         return

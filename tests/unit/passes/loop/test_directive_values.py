@@ -127,7 +127,7 @@ def random_schedule(name: str, rng: random.Random, steps: int) -> Random:
     return run
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=50, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(st.sampled_from(sorted(KERNELS)), st.randoms(use_true_random=False), st.integers(1, 12))
 def test_random_schedules_keep_values(name, rng, steps):
     random_schedule(name, rng, steps)

@@ -42,7 +42,7 @@ def expressions() -> st.SearchStrategy[Index]:
     return st.one_of(flat, cut, st.tuples(flat, cut).map(lambda t: t[0] + t[1]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(expressions(), st.sets(st.sampled_from([0, 1, 2])))
 def test_span_covers_what_is_touched(expr, fixed):
     ranges = {0: (0, 3), 1: (0, 4), 2: (0, 2)}

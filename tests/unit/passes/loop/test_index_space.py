@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import TypeVar
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from loop_native import parse
 from xdsl.ir import Operation
@@ -60,7 +60,6 @@ def expressions(draw, dims: int) -> Index:
 # --- ranges ---
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_a_range_holds_all_values_of_an_index(data):
     depth = data.draw(st.integers(1, 3))
@@ -101,7 +100,6 @@ def test_the_axis_of_a_block_and_a_symbol_have_ranges():
 # --- predicates ---
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_predicates_are_proved_and_dropped_as_in_an_enumeration(data):
     f = kernel(
@@ -126,7 +124,6 @@ def test_predicates_are_proved_and_dropped_as_in_an_enumeration(data):
         assert all(e.evaluate(p) >= 0 for e in where) == all(e.evaluate(p) >= 0 for e in kept)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_an_implied_predicate_holds_where_the_known_one_does(data):
     e = data.draw(expressions(2))
@@ -157,7 +154,6 @@ def test_an_index_that_also_increases_an_expression_is_not_replaced_by_its_last_
 # --- regions ---
 
 
-@settings(deadline=None)
 @given(expressions(3), st.sets(st.integers(0, 2)), st.tuples(SIZE, SIZE, SIZE))
 def test_an_interval_holds_all_values_and_where_exact_no_others(expr, fixed, sizes):
     interval = interval_of(expr, fixed, {k: (0, n - 1) for k, n in enumerate(sizes)})
@@ -198,7 +194,6 @@ def iterations(space: IndexSpace, block: loop.BlockOp) -> list[dict[int, int]]:
     return [p for p in points(space, loops_around(block), {}) if all(e.evaluate(p) >= 0 for e in where)]
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_regions_hold_what_an_enumeration_touches(data):
     space, block, access, numbers = split_block(data, data.draw(st.integers(1, 3)))
@@ -246,7 +241,6 @@ def test_a_larger_digit_that_varies_hides_no_smaller_one():
     assert equal(a * 32 + p * 32 + i, a * 32 + p * 32 + i) == set()
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_dependence_equalities_hold_between_iterations_that_meet(data):
     space, block, access, numbers = split_block(data, data.draw(st.integers(1, 3)))

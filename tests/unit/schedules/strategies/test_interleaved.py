@@ -32,7 +32,7 @@ def test_values(target: str, threads: int, dtype: str) -> None:
         assert mismatches(small, exe, onnxruntime_results(small)) == []
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(some.integers(2, 7), some.integers(1, 6), some.integers(1, 70), some.integers(2, 3))
 def test_values_of_any_size(channels: int, height: int, width: int, block: int) -> None:
     """DepthToSpace interleaves columns instead of channels."""

@@ -46,7 +46,7 @@ def least(graph: ChoiceGraph) -> float:
 
 
 @given(graphs("tree"))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_trees_are_solved_exactly(graph: ChoiceGraph) -> None:
     found = solve(graph)
     assert found.is_exact
@@ -54,7 +54,7 @@ def test_trees_are_solved_exactly(graph: ChoiceGraph) -> None:
 
 
 @given(graphs("series-parallel"))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_series_parallel_graphs_are_solved_exactly(graph: ChoiceGraph) -> None:
     found = solve(graph)
     assert found.is_exact
@@ -62,7 +62,7 @@ def test_series_parallel_graphs_are_solved_exactly(graph: ChoiceGraph) -> None:
 
 
 @given(graphs(), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_no_choice_is_worse_than_what_is_known(graph: ChoiceGraph, data: st.DataObject) -> None:
     known = [data.draw(st.integers(0, len(own) - 1)) for own in graph.own]
     found = solve(graph, [known])

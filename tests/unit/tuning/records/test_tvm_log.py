@@ -130,7 +130,7 @@ WORKLOADS = st.one_of(
 
 
 @given(WORKLOADS, st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_index_entities_tiles_and_text_are_the_same_thing(workload: Workload, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, space_size(workload) - 1))
     entities = entities_at(workload, index)

@@ -28,7 +28,7 @@ spaces = st.lists(parts, min_size=1, max_size=3).map(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(space=spaces, seed=st.integers(0, 3), data=st.data())
 def test_every_candidate_is_given_once_and_an_error_is_never_best(
     kind: str, space: Space, seed: int, data: st.DataObject

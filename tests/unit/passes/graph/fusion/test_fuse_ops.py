@@ -233,7 +233,7 @@ def test_post_dominators_of_a_diamond():
     assert (tree[3].parent, tree[3].depth, tree[1].depth) == (None, 1, 2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_post_dominators_lie_on_every_path(data):
     count = data.draw(st.integers(2, 12))
@@ -255,7 +255,7 @@ def test_post_dominators_lie_on_every_path(data):
         assert (dominator.parent.node.index if dominator.parent else None) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_partitions_are_connected_and_have_one_anchor(data):
     count = data.draw(st.integers(2, 12))
@@ -319,7 +319,7 @@ def random_module(data):
     return module
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.data(), st.sampled_from(["mlc", "tvm"]))
 def test_defusing_undoes_fusing_and_values_stay(data, mode):
     module = random_module(data)

@@ -284,7 +284,7 @@ class Pictures:
         )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(
     st.data(),
     st.sampled_from(["graph-O1", "graph-O2", "graph-O3", "graph-alter-op-layout{block=8},graph-fold-constant"]),

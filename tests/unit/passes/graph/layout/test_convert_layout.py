@@ -96,7 +96,7 @@ class Network:
 DESIRED = ["conv2d:NHWC", "conv2d:NCHW", "conv2d:NHWC:HWIO,max_pool2d:NCHW", "max_pool2d:HWCN"]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
 @given(st.data(), st.sampled_from(DESIRED))
 def test_random_networks_agree(data: st.DataObject, desired: str):
     network = Network(data)
