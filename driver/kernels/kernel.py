@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects import loop
 from mlc.dialects.attributes import NATIVE_CALLS, NATIVE_LIBRARIES, texts_of
 from mlc.dialects.syntax.source_nodes import ir_text
+from mlc.dialects.walk import walk
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
 from mlc.lowering.loop_to_llvm.memory import encoded_rows, symbolic_bytes
@@ -100,7 +101,7 @@ class _LevelRecorder:
 
     def note(self, level: str, module: ModuleOp) -> None:
         """Count the level's operations, and keep its text if it is asked for."""
-        self.code.ops[level] = sum(1 for _ in module.walk()) - 1
+        self.code.ops[level] = sum(1 for _ in walk(module)) - 1
         if level in self.options.keep:
             self.code.texts[level] = text_of(module, self.options)
 
@@ -138,7 +139,7 @@ def kernel_passes(options: Options, start: str = "graph") -> list[ModulePass]:
 def _check_features(module: ModuleOp, options: Options) -> None:
     """UserError for an intrinsic of the schedule or of the loops that the target lacks."""
     target = Target.parse(options.target)
-    for op in module.walk():
+    for op in walk(module):
         if isinstance(op, loop.CallIntrinsicOp):
             missing = target.missing([feature.data for feature in op.requires.data])
             if missing:

@@ -45,6 +45,7 @@ from mlc.dialects.attributes import (
     NATIVE_WORKSPACE_BYTES,
 )
 from mlc.dialects.index import Index, IndexMapAttr
+from mlc.dialects.walk import walk
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.loop_to_llvm.accesses import Accesses, LoweredAccess
 from mlc.lowering.loop_to_llvm.address import Addresses
@@ -394,7 +395,7 @@ def lower_kernel(
         else:
             f.symbols.append(arg)
             f.addresses.bind(arg, f.b.load(f.b.gep(args, k, i64), i64, 8), range_of(arg))
-    if any(isinstance(o, loop.AllocOp) and not in_scratch(o) for o in func.walk()):
+    if any(isinstance(o, loop.AllocOp) and not in_scratch(o) for o in walk(func)):
         f.workspace = f.b.load(f.b.gep(args, len(func.args), PTR), PTR, 8)
     _bind_shapes(f, func)
     place_symbolic(f, func)

@@ -23,6 +23,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mlc.dialects import llvm_ext, loop
 from mlc.dialects.index import Index, const, dim
 from mlc.dialects.scalar import byte_size
+from mlc.dialects.walk import walk
 from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.address import strides_of
 from mlc.lowering.loop_to_llvm.call import on_stack
@@ -82,7 +83,7 @@ class MatrixValues:
 
 def matrix_values(func: loop.FuncOp, instructions: Sequence[str]) -> MatrixValues:
     """The factors and sums of the contractions that the matrix unit computes."""
-    products = [op for op in func.walk() if isinstance(op, loop.ContractOp) and _is_matrix_product(op, instructions)]
+    products = [op for op in walk(func) if isinstance(op, loop.ContractOp) and _is_matrix_product(op, instructions)]
     found = _within_registers(products)
     factors = frozenset(v for op in found for v in (op.a, op.b))
     return MatrixValues(factors, _carried(found, func) if found else frozenset())
@@ -117,7 +118,7 @@ def _carried(found: Sequence[loop.ContractOp], func: loop.FuncOp) -> frozenset[S
     """The sums of products, and those that loops carry: what a loop carries, yields and results in is of one kind."""
     products = {op.result for op in found}
     sums = {*products, *(op.c for op in found)}
-    loops, before = [op for op in func.walk() if isinstance(op, loop.ForOp) and op.results], -1
+    loops, before = [op for op in walk(func) if isinstance(op, loop.ForOp) and op.results], -1
     while before != len(sums):
         before = len(sums)
         for op in loops:

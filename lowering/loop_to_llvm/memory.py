@@ -25,6 +25,7 @@ from mlc.dialects import loop
 from mlc.dialects.attributes import LOOP_OFFSET, LOOP_SHARES, LOOP_SLOT, NATIVE_SYMBOLIC_BYTES
 from mlc.dialects.index import Div, Index, IndexMapAttr, const, dim
 from mlc.dialects.scalar import byte_size
+from mlc.dialects.walk import walk
 from mlc.lowering.loop_to_llvm.scalars import machine_type
 from mlc.support.alignment import ALIGNMENT
 
@@ -51,7 +52,7 @@ class SymbolicBuffers:
 def static_places(func: loop.FuncOp) -> tuple[dict[SSAValue, int], tuple[int, int]]:
     """The byte offsets of the buffers of static sizes; the bytes of workspace and of a thread's scratch they take."""
     places, ends = dict[SSAValue, int](), [0, 0]
-    allocs = [o for o in func.walk() if isinstance(o, loop.AllocOp) and not is_symbolic(o)]
+    allocs = [o for o in walk(func) if isinstance(o, loop.AllocOp) and not is_symbolic(o)]
     for alloc in sorted(allocs, key=lambda o: LOOP_OFFSET not in o.attributes):
         local = is_local(alloc)
         known = alloc.attributes.get(LOOP_OFFSET)
@@ -62,7 +63,7 @@ def static_places(func: loop.FuncOp) -> tuple[dict[SSAValue, int], tuple[int, in
 
 def place_symbolic(f: FunctionLowering, func: loop.FuncOp) -> None:
     """Compute the address of every buffer of symbolic sizes, behind the static ones, in the kernel's entry."""
-    symbolic = sorted((o for o in func.walk() if isinstance(o, loop.AllocOp) and is_symbolic(o)), key=is_local)
+    symbolic = sorted((o for o in walk(func) if isinstance(o, loop.AllocOp) and is_symbolic(o)), key=is_local)
     if not symbolic:
         return
     assert f.workspace is not None
@@ -150,7 +151,7 @@ def capture_strides(f: FunctionLowering, g: FunctionLowering, buffer: SSAValue, 
 
 def capture_symbolic(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, slot: Slot) -> None:
     """Pass the addresses of buffers of symbolic sizes that a loop allocates to `g`; local ones differ per thread."""
-    allocs = [o for o in op.walk() if isinstance(o, loop.AllocOp) and is_symbolic(o)]
+    allocs = [o for o in walk(op) if isinstance(o, loop.AllocOp) and is_symbolic(o)]
     part: SSAValue | None = None
     if allocs and f.thread is None and g.thread is not None:
         assert f.symbolic.stride is not None

@@ -29,6 +29,7 @@ from mlc.dialects import loop
 from mlc.dialects.attributes import KERNEL_TYPICAL, LOOP_OFFSET, LOOP_SHARES, LOOP_SLOT
 from mlc.dialects.constants import integers
 from mlc.dialects.index import TYPICAL, Index, const
+from mlc.dialects.walk import walk
 from mlc.lowering.loop_to_llvm.memory import factors, is_local, is_symbolic, static_bytes
 from mlc.lowering.memory.lifetimes import Lifetime
 from mlc.lowering.memory.planners import PlannerName, plan
@@ -37,7 +38,7 @@ from mlc.passes.loop.index_space.domain import range_of
 
 def lives_of(func: loop.FuncOp) -> dict[loop.AllocOp, tuple[int, int]]:
     """The first and last step at which each buffer of a kernel is alive; a step is an op, outer ones before inner."""
-    first = {op: step for step, op in enumerate(func.walk())}
+    first = {op: step for step, op in enumerate(walk(func))}
     last: dict[Operation, int] = {}
     for op in reversed(first):
         last[op] = max(

@@ -17,6 +17,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, ZERO, Index, const, term_dims, tile_ranges
+from mlc.dialects.walk import walk
 from mlc.passes.loop.index_space.accesses import retype
 from mlc.passes.loop.index_space.coverage import reads_own_writes
 from mlc.passes.loop.index_space.domain import is_symbol, is_within, loop_of, loops_around
@@ -283,7 +284,7 @@ def _shrink_axis(
 
 def compact_buffers(func: loop.FuncOp) -> None:
     """All buffers of a kernel."""
-    order = {op: k for k, op in enumerate(func.walk())}
+    order = {op: k for k, op in enumerate(walk(func))}
     for alloc in [op for op in order if isinstance(op, loop.AllocOp)]:
         assert alloc.parent is not None
         for part in split_among_siblings(alloc, alloc.parent, order):

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, IndexMapAttr, const, dim
+from mlc.dialects.walk import walk
 from mlc.passes.loop.index_space.domain import body_ops
 from mlc.passes.loop.index_space.expressions import EXPRESSIONS
 
@@ -62,7 +63,7 @@ def inline_unit_loop(f: loop.ForOp) -> None:
 
 def inline_unit_loops(func: loop.FuncOp) -> None:
     """Inline every loop of one iteration, except vectorized ones."""
-    for op in list(func.walk()):
+    for op in list(walk(func)):
         if isinstance(op, loop.ForOp) and op.extent == 1 and op.lower.is_const and op.kind.data != "vectorized":
             inline_unit_loop(op)
 

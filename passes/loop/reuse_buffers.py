@@ -23,6 +23,7 @@ from mlc.dialects import loop
 from mlc.dialects.index import ZERO, Index, dim, tile_ranges
 from mlc.dialects.loop.access import buffer_type
 from mlc.dialects.scalar import byte_size
+from mlc.dialects.walk import walk
 from mlc.passes.loop.index_space.domain import loops_around
 from mlc.passes.loop.index_space.regions import Interval, interval_of
 from mlc.passes.loop.index_space.space import IndexSpace
@@ -39,7 +40,7 @@ Rows = dict[int, Index]
 def reuse_buffers(func: loop.FuncOp, least_bytes: int) -> None:
     """Let others hold what the scratch buffers of at least so many bytes hold, where a kernel's meaning allows it."""
     outputs = [a for a in func.args if isinstance(a.type, MemRefType)][-func.outputs.value.data :]
-    for alloc in [op for op in func.walk() if isinstance(op, loop.AllocOp)]:
+    for alloc in [op for op in walk(func) if isinstance(op, loop.AllocOp)]:
         t = alloc.result.type
         if t.has_static_shape() and prod(t.get_shape()) * byte_size(t.element_type) >= least_bytes:
             for other in [o for o in (*outputs, *_beside(alloc)) if buffer_type(o).element_type == t.element_type]:

@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, ZERO
+from mlc.dialects.walk import walk
 from mlc.passes.loop.index_space.domain import LazyRanges, bounds_of, loops_around, range_of
 from mlc.passes.loop.index_space.expressions import substitute, users
 from mlc.passes.loop.index_space.space import IndexSpace
@@ -54,12 +55,12 @@ class UnrollPass(ModulePass):
             raise UserError("expected vector-bits, registers and operations to be positive")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for func in [func for func in op.walk() if isinstance(func, loop.FuncOp)]:
+        for func in [func for func in walk(op) if isinstance(func, loop.FuncOp)]:
             self._unroll_in(func)
 
     def _unroll_in(self, func: loop.FuncOp) -> None:
         lanes = self.vector_bits // 32
-        sums = {f: _operations(f, lanes) for f in func.walk() if isinstance(f, loop.ForOp) and _sums_products(f)}
+        sums = {f: _operations(f, lanes) for f in walk(func) if isinstance(f, loop.ForOp) and _sums_products(f)}
         work = {f: count * prod(map(_trips, (*loops_around(f), f))) for f, count in sums.items()}
         left = sum(work.values()) * MOST_WORK
         for f in sorted(sums, key=lambda f: -work[f]):

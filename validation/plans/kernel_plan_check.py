@@ -23,6 +23,7 @@ from mlc.dialects.constants import integers
 from mlc.dialects.graph.dims import SymbolAttr
 from mlc.dialects.index import TYPICAL
 from mlc.dialects.scalar import byte_size
+from mlc.dialects.walk import walk
 from mlc.validation.plans.plan_check import Memory
 from mlc.validation.plans.plan_places import BufferPlace, PlanError, name_of, sizes_to_try
 
@@ -61,7 +62,7 @@ _Event = _Access | _Repeated
 
 def check_kernel_plan(func: loop.FuncOp) -> int:
     """Check the places of a kernel's buffers and return the number of buffers; PlanError at the first violation."""
-    allocs = [op for op in func.walk() if isinstance(op, loop.AllocOp)]
+    allocs = [op for op in walk(func) if isinstance(op, loop.AllocOp)]
     if len(allocs) < 2:
         return len(allocs)
     events = list(_events(func.body.block))

@@ -8,6 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop, sched
 from mlc.dialects.index import UNBOUNDED, ZERO, Div, Index, const, dim
+from mlc.dialects.walk import walk
 from mlc.passes.loop.directives.kernel import (
     Kernel,
     body_of,
@@ -110,13 +111,13 @@ def axis_names(kernel: Kernel, block: loop.BlockOp) -> list[str | None]:
 
 def buffers_written(block: loop.BlockOp) -> list[SSAValue]:
     """The buffers that a block stores to."""
-    return list(dict.fromkeys(op.buffer for op in block.walk() if isinstance(op, loop.StoreOp)))
+    return list(dict.fromkeys(op.buffer for op in walk(block) if isinstance(op, loop.StoreOp)))
 
 
 def buffers_read(block: loop.BlockOp) -> list[SSAValue]:
     """The buffers that a block loads from and does not write."""
     written = buffers_written(block)
-    loads = [op.buffer for op in block.walk() if isinstance(op, loop.LoadOp | loop.GatherOp)]
+    loads = [op.buffer for op in walk(block) if isinstance(op, loop.LoadOp | loop.GatherOp)]
     return [b for b in dict.fromkeys(loads) if b not in written]
 
 

@@ -11,6 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop, sched
 from mlc.dialects.index import ZERO, Index
+from mlc.dialects.walk import walk
 from mlc.passes.loop.index_space.accesses import extent_predicates
 from mlc.passes.loop.index_space.domain import body_ops, loops_around
 from mlc.passes.loop.index_space.expressions import exprs_of, set_exprs
@@ -281,7 +282,7 @@ def nested(loops: list[loop.ForOp]) -> list[loop.ForOp]:
 
 def locate(op: Operation, like: Operation) -> None:
     """Give a new op, and all ops in it, the location of another one."""
-    for inner in op.walk():
+    for inner in walk(op):
         inner.location = like.location
 
 

@@ -15,6 +15,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import UNBOUNDED, Index, axis_range
+from mlc.dialects.walk import walk
 from mlc.passes.loop.directives.combine import combiner_of
 from mlc.passes.loop.directives.kernel import (
     Kernel,
@@ -96,8 +97,8 @@ def idempotent(block: loop.BlockOp) -> bool:
     """Whether executing a point of a block again changes nothing: it does not read what it wrote before."""
     if block.has_init:
         return True
-    written = {op.buffer for op in block.walk() if isinstance(op, loop.StoreOp)}
-    return not any(op.buffer in written for op in block.walk() if isinstance(op, loop.LoadOp | loop.GatherOp))
+    written = {op.buffer for op in walk(block) if isinstance(op, loop.StoreOp)}
+    return not any(op.buffer in written for op in walk(block) if isinstance(op, loop.LoadOp | loop.GatherOp))
 
 
 def self_dependence(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.ForOp]) -> str | None:

@@ -11,6 +11,7 @@ from xdsl.rewriter import Rewriter
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, IndexMapAttr, dim
+from mlc.dialects.walk import walk
 from mlc.passes.loop.index_space.expressions import exprs_of
 from mlc.passes.loop.index_space.predicates import without_division
 from mlc.passes.loop.index_space.space import IndexSpace
@@ -50,7 +51,7 @@ def accesses(space: IndexSpace, block: loop.BlockOp) -> list[Access]:
     """All loads, gathers and stores of a block, the init region's included."""
     to = _binding_of_argument(space, block)
     found: list[Access] = []
-    for op in block.walk():
+    for op in walk(block):
         if isinstance(op, loop.AccessOp):
             exprs = exprs_of(space, op, to)["map"]
             if isinstance(op, loop.GatherOp):

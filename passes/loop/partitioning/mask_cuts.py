@@ -35,7 +35,8 @@ MOVED_OPERATIONS = 8
 
 def cut_at_masks(func: loop.FuncOp) -> None:
     """Split loops around few blocks where masks turn."""
-    for f in [op for op in loops_and_blocks(func) if isinstance(op, loop.ForOp)]:
+    masked = {f for block in blocks_of(func) if _has_masks(block) and _moves(block) for f in loops_around(block)}
+    for f in [op for op in loops_and_blocks(func) if isinstance(op, loop.ForOp) and op in masked]:
         if f.results or f.extent is None or not f.lower.is_const:
             continue
         blocks = blocks_of(f)
@@ -45,6 +46,11 @@ def cut_at_masks(func: loop.FuncOp) -> None:
             _halve(f, sorted(turning_points(f)))
         elif f.kind.data == "parallel" and f.lower.const == 0:
             _version(f, f, sorted(turning_points(f)), (0, f.upper.const))
+
+
+def _has_masks(block: loop.BlockOp) -> bool:
+    """Whether a block has a masked load."""
+    return any(type(op) is loop.LoadOp and op.mask is not None for op in block.body.block.ops)
 
 
 def _moves(block: loop.BlockOp) -> bool:

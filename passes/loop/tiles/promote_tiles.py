@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import loop, scalar
 from mlc.dialects.index import ZERO, Index, const
+from mlc.dialects.walk import walk
 from mlc.passes.loop.index_space.space import IndexSpace
 from mlc.passes.loop.tiles.sink_reductions import sink_reduction
 from mlc.targets.cost.thresholds import HOISTED_ELEMENTS
@@ -88,7 +89,7 @@ class Promotion:
             elif isinstance(op, loop.GatherOp):
                 self._read(last, op.buffer)
             elif op.regions or isinstance(op, loop.ExternCallOp):
-                for inner in op.walk():
+                for inner in walk(op):
                     if isinstance(inner, loop.ExternCallOp):
                         for buffer in inner.buffers:
                             self._forget(known, last, buffer)
@@ -205,7 +206,7 @@ class Promotion:
 
     def drop_unread_buffers(self) -> None:
         """Drop the buffers that are only stored to, and these stores."""
-        for alloc in [op for op in self.func.walk() if isinstance(op, loop.AllocOp)]:
+        for alloc in [op for op in walk(self.func) if isinstance(op, loop.AllocOp)]:
             uses = list(alloc.result.uses)
             if all(isinstance(u.operation, loop.StoreOp) and u.operation.buffer is alloc.result for u in uses):
                 for u in uses:

@@ -19,13 +19,14 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
+from mlc.dialects.walk import walk
 from mlc.passes.loop.tiles.promote_tiles import PURE
 from mlc.passes.loop.tiles.sink_reductions import constant_of
 
 
 def start_sums(func: loop.FuncOp) -> None:
     """Make each integer that a kernel adds to a finished sum the initial value of that sum."""
-    for add in [op for op in func.walk() if isinstance(op, arith.AddiOp)]:
+    for add in [op for op in walk(func) if isinstance(op, arith.AddiOp)]:
         for total, addend in ((add.lhs, add.rhs), (add.rhs, add.lhs)):
             if _starts_at(add, total, addend):
                 add.result.replace_all_uses_with(total)
@@ -75,8 +76,8 @@ def _adds_onto(v: SSAValue, start: SSAValue) -> bool:
 def _between(op: loop.ForOp, v: SSAValue) -> list[Operation] | None:
     """The ops behind a loop that compute a value, if all of them may stand in front of the loop; else None."""
     behind = {o: k for k, o in enumerate(_behind(op))}
-    written = {x.buffer for o in (op, *behind) for x in o.walk() if isinstance(x, loop.StoreOp)}
-    calls = any(isinstance(x, loop.ExternCallOp) for o in (op, *behind) for x in o.walk())
+    written = {x.buffer for o in (op, *behind) for x in walk(o) if isinstance(x, loop.StoreOp)}
+    calls = any(isinstance(x, loop.ExternCallOp) for o in (op, *behind) for x in walk(o))
     found: dict[Operation, int] = {}
     pending = [v]
     while pending:
@@ -115,5 +116,5 @@ class StartSumsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
-        for func in [f for f in op.walk() if isinstance(f, loop.FuncOp)]:
+        for func in [f for f in walk(op) if isinstance(f, loop.FuncOp)]:
             start_sums(func)
