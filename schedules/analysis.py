@@ -8,7 +8,7 @@ from functools import cached_property
 from math import prod
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType
+from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, f32
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from mlc.dialects import te
@@ -157,6 +157,11 @@ class Stage:
     def depth(self) -> int:
         """The terms of each reduction."""
         return prod(self.extents[k] for k in self.reduce)
+
+    @property
+    def sums_floats(self) -> bool:
+        """Whether the stage has elements of f32."""
+        return [_tensor_type(r).element_type for r in self.results] == [f32]
 
     @property
     def long_axes(self) -> list[int]:

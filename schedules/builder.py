@@ -190,9 +190,13 @@ class ScheduleBuilder:
 
     # --- buffers ------------------------------------------------------------------------------------------------
 
-    def cache_read(self, block: SSAValue, buffer: int, scope: str = "local") -> SSAValue:
-        """Read a buffer (by number) through a copy; the copying block."""
-        properties = {"buffer": _int(buffer), "scope": StringAttr(scope)}
+    def cache_read(
+        self, block: SSAValue, buffer: int, scope: str = "local", element: Attribute | None = None
+    ) -> SSAValue:
+        """Read a buffer (by number) through a copy, of `element`s to which it is cast; the copying block."""
+        properties: dict[str, Attribute] = {"buffer": _int(buffer), "scope": StringAttr(scope)}
+        if element is not None:
+            properties["element"] = element
         return self._do(sched.CacheReadOp, [block], properties, [BLOCK])[0]
 
     def cache_write(self, block: SSAValue, scope: str = "local") -> SSAValue:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import SSAValue
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.ir import SSAValue, TypeAttribute
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
@@ -89,6 +89,8 @@ class CacheReadOp(IRDLOperation):
     - block: the reader
     - buffer: the number of a buffer that it reads, in the order of its first loads, without its own result
     - scope: of the copy
+    - element (`as f32`): the elements of the copy, to which the block casts each element that it loads; the copying
+      block casts them instead
 
     The result is the copying block, "<buffer>_<scope>". With sched.transform_layout %r, this is packing.
 
@@ -103,8 +105,9 @@ class CacheReadOp(IRDLOperation):
     block = operand_def(BLOCK)
     buffer = prop_def(I64)
     scope = prop_def(StringAttr)
+    element = opt_prop_def(TypeAttribute)
     result = result_def(BLOCK)
-    assembly_format = "$block `[` $buffer `]` $scope attr-dict"
+    assembly_format = "$block `[` $buffer `]` $scope (`as` $element^)? attr-dict"
 
 
 @irdl_op_definition

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, StringAttr, f64, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import (
     BaseAttr,
     EqAttrConstraint,
     IRDLOperation,
     OperandDef,
     OptOperandDef,
+    OptPropertyDef,
     PropertyDef,
     RangeLengthConstraint,
     RangeOf,
@@ -27,6 +28,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.graph.types import DTypeLike, element_type
 from mlc.dialects.index import Index, const, tile
 from mlc.dialects.sched.handles import I64
 from mlc.passes.loop.directives import DIRECTIVES
@@ -59,7 +61,10 @@ def signature_of(op: type[IRDLOperation]) -> inspect.Signature:
         inspect.Parameter(name, several if isinstance(operand, VarOperandDef) else plain)
         for name, operand in definition.operands
     ]
-    found += [inspect.Parameter(name, plain) for name in definition.properties]
+    found += [
+        inspect.Parameter(name, plain, default=None if isinstance(given, OptPropertyDef) else inspect.Parameter.empty)
+        for name, given in definition.properties.items()
+    ]
     return inspect.Signature(sorted(found, key=lambda p: p.kind is several))
 
 
@@ -114,7 +119,11 @@ def _declared(op: type[IRDLOperation], given: Mapping[str, Any]) -> Operation:
             continue
         values = _flat(given.get(name, ()))
         operands += [_operand(op, name, v, operand) for v in values]
-    properties = {name: _property(op, name, given[name], p) for name, p in definition.properties.items()}
+    properties = {
+        name: _property(op, name, given[name], wanted)
+        for name, wanted in definition.properties.items()
+        if not isinstance(wanted, OptPropertyDef) or given.get(name) is not None
+    }
     results = [_type(result.constr) for _, result in definition.results]
     return op.create(operands=operands, properties=properties, result_types=results)
 
@@ -145,13 +154,14 @@ def _type(constraint: object) -> Attribute:
     return cast("Attribute", constraint.attr)
 
 
-_KINDS: dict[object, str] = {I64: "a whole number", BaseAttr(StringAttr): "a text"}
+_TYPE = BaseAttr(TypeAttribute)
+_KINDS: dict[object, str] = {I64: "a whole number", BaseAttr(StringAttr): "a text", _TYPE: "a dtype"}
 """What the constraints of properties admit, in messages."""
 
 
 def _property(op: type[IRDLOperation], name: str, value: object, wanted: PropertyDef) -> Attribute:
-    attribute = attribute_of(value)
     try:
+        attribute = element_type(cast("DTypeLike", value)) if wanted.constr == _TYPE else attribute_of(value)
         if attribute is None:
             raise VerifyException("")
         wanted.constr.verify(attribute, VerificationContext())

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from math import ceil, prod
 from typing import TypeVar
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import f32
+from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import sched
 from mlc.dialects.index import tile
@@ -130,7 +131,9 @@ class ContractionSchedule(ContractionSizes):
         for stage in self.epilogue if attach else ():
             self._attach(stage, attach[0])
         panels = [*present(top), *nest.columns][-1:]
-        if panels and self._worth_packing() and packs:
+        if panels and packs and self.widens_panels:
+            self._pack(nest.block, panels[0], f32)
+        elif panels and self._worth_packing() and packs:
             self._pack(nest.block, panels[0])
         if self.roles.across is not None:
             self._transpose(nest.block, self.roles.across)
@@ -193,10 +196,10 @@ class ContractionSchedule(ContractionSizes):
         s.vectorize(inner)
         s.transform_layout(copy, [*(tile(n) for n in others), tile(across)])
 
-    def _pack(self, block: Handle, at: Handle) -> None:
-        """A contiguous copy of the panel of V that a column of tiles reads."""
+    def _pack(self, block: Handle, at: Handle, element: Attribute | None = None) -> None:
+        """A contiguous copy of the panel of V that a column of tiles reads, perhaps of wider elements."""
         s = self.s
-        copy = s.cache_read(block, self.stage.buffer_number(self.roles.vector.tensor))
+        copy = s.cache_read(block, self.stage.buffer_number(self.roles.vector.tensor), element=element)
         s.compute_at(copy, at)
         s.vectorize(s.loops(copy, len(self.roles.vector.shape), under=at)[-1])
 

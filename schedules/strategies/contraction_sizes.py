@@ -37,7 +37,11 @@ from mlc.targets.cost.thresholds import (
     SLIDING_UNROLLED,
     STREAM_ROWS,
     STREAM_SHARED_ROWS,
+    WIDENED_BITS,
+    WIDENED_L1,
+    WIDENED_PANEL_ROWS,
     WIDENED_ROWS,
+    WIDENED_VECTORS,
     WOVEN_REGISTERS,
 )
 from mlc.targets.cost.tiles import Strips, even_split, register_tile, sliding_rows
@@ -128,7 +132,7 @@ class ContractionSizes:
             threads=self.threads if self._rows_per_panel() <= MOST_ROWS else 1,
             least=least,
             strips=self._strips(),
-            widens=self._widens(rows),
+            widens=self._widens(rows) and not self.widens_panels,
         )
         wide = t.vectors * self.width
         if wide >= lanes:
@@ -299,6 +303,16 @@ class ContractionSizes:
         """Whether vectors of narrow elements of V, which are no words, become long ones of f32 in many rows."""
         read = self.roles.vector
         return read.unit == 1 and read.element_bytes < FLOAT_BYTES and rows >= WIDENED_ROWS
+
+    @property
+    def widens_panels(self) -> bool:
+        """Whether a copy of each panel of narrow elements of V has them as f32 for all rows of tiles."""
+        read, st, rows = self.roles.vector, self.stage, self._rows_per_panel()
+        if not self._widens(rows) or read.mask or read.tensor in self.kernel.by_result or not st.sums_floats:
+            return False
+        near = FLOAT_BYTES * st.depth * WIDENED_VECTORS * self.width <= WIDENED_L1 * self.target.l1_bytes
+        pays = near and rows >= WIDENED_PANEL_ROWS[read.element_bytes] and self.target.vector_bits < WIDENED_BITS
+        return switched(self.s.choose("widen", SWITCH, BY_MODEL), pays)
 
     def _packed_vectors(self) -> int:
         """The vectors in one block of a packed operand `w[j floordiv 32, k, j mod 32]`, else 1."""

@@ -30,12 +30,14 @@ from mlc.targets.cost.caches import FLOAT_BYTES, is_far
 from mlc.targets.cost.thresholds import (
     CLIPPED_DEPTH,
     CLIPPED_FEW_ROWS,
+    CLIPPED_FREE_BITS,
     CLIPPED_SHARE,
+    CLIPPED_SUM_CYCLES,
     CLIPPED_TAPS,
     KEPT_TAPS,
     NARROW_VECTORS,
 )
-from mlc.targets.cost.tiles import even_split, most_rows
+from mlc.targets.cost.tiles import even_split, most_rows, pieces, step_cycles
 from mlc.targets.target import Target
 
 
@@ -82,31 +84,55 @@ class DilatedSchedule(ContractionSchedule):
         taps = [k for k in self.stage.reduce if len(along) == 1 and along[0].is_affine and along[0].uses(k)]
         return taps[0] if len(taps) == 1 and self.stage.extents[taps[0]] <= CLIPPED_TAPS else None
 
+    def inside(self, axis: int | None, tap: int) -> list[int]:
+        """Of each tap along a spatial axis: the points for which it reads an element of the picture."""
+        (pad,) = self.pads
+        assert axis is not None
+        position = next(n for n, e in enumerate(self.roles.scalar.exprs) if e.uses(axis))
+        at = self.roles.scalar.exprs[position]
+        step, dilation = at.coefficient(axis), at.coefficient(tap)
+        shift, size = at.const + pad.reads[0].exprs[position].const, pad.reads[0].shape[position]
+        return [
+            sum(0 <= o * step + k * dilation + shift < size for o in range(self.stage.extents[axis]))
+            for k in range(self.stage.extents[tap])
+        ]
+
+    def is_dilated(self, taps: Taps) -> bool:
+        """Whether neighbouring taps read elements that lie apart."""
+        return any(abs(e.coefficient(tap)) > 1 for e in self.roles.scalar.exprs for tap in taps)
+
+    def share_of_rows(self, taps: Taps) -> float:
+        """The part of the taps' rows that are rows of the picture."""
+        outer, inside = self._outer_row(), self.inside(self._outer_row(), taps.rows)
+        assert outer is not None
+        return sum(inside) / (self.stage.extents[outer] * len(inside))
+
     def share(self, taps: Taps) -> float:
         """The part of the products that are by elements of the picture."""
-        (pad,), outer, rows = self.pads, self._outer_row(), self.roles.rows
-        assert outer is not None
+        rows, inside = self.roles.rows, self.inside(self.roles.rows, taps.columns)
         assert rows is not None
-        share = 1.0
-        for axis, tap in ((outer, taps.rows), (rows, taps.columns)):
-            position = next(n for n, e in enumerate(self.roles.scalar.exprs) if e.uses(axis))
-            at = self.roles.scalar.exprs[position]
-            step, dilation, first = at.coefficient(axis), at.coefficient(tap), at.const
-            picture = pad.reads[0].exprs[position]
-            size, count = pad.reads[0].shape[position], self.stage.extents[axis]
-            shift = first + picture.const
-            inside = sum(
-                0 <= o * step + k * dilation + shift < size
-                for o in range(count)
-                for k in range(self.stage.extents[tap])
-            )
-            share *= inside / (count * self.stage.extents[tap])
-        return share
+        return self.share_of_rows(taps) * sum(inside) / (self.stage.extents[rows] * len(inside))
 
     def pays(self, taps: Taps) -> bool:
         """Whether leaving out padding outweighs the sums' way to memory after each tap."""
         depth = prod(self.stage.extents[k] for k in self.stage.reduce if k not in taps)
-        return depth >= CLIPPED_DEPTH and self.share(taps) <= CLIPPED_SHARE
+        if depth < CLIPPED_DEPTH or self.share(taps) > CLIPPED_SHARE:
+            return False
+        rows = self.roles.rows
+        assert rows is not None
+        dense = self.target.vector_bits < CLIPPED_FREE_BITS and not self.is_dilated(taps)
+        through_memory = CLIPPED_SUM_CYCLES if dense else 0.0
+        inside = self.inside(rows, taps.columns)
+        clipped = sum(self._row_cycles(count, depth, through_memory) for count in inside) * self.share_of_rows(taps)
+        return clipped <= len(inside) * self._row_cycles(self.stage.extents[rows], depth, 0.0)
+
+    def _row_cycles(self, count: int, depth: int, through_memory: float) -> float:
+        """The cycles of one tap for a row of points; `through_memory` are those of each vector of sums."""
+        vectors = max(1, self.size.columns * self.size.lanes // self.width)
+        return sum(
+            tiles * (depth * step_cycles(rows, vectors, self.target.core) + through_memory * rows * vectors)
+            for rows, tiles in pieces(count, self.size.rows)
+        )
 
     def keeps_weights(self, taps: Taps) -> bool:
         """

@@ -20,6 +20,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
+from xdsl.dialects.builtin import f32
+
 from mlc.dialects import sched
 from mlc.dialects.index import tile
 from mlc.schedules.analysis import KernelInfo, Read, Stage
@@ -211,6 +213,8 @@ class MatmulSchedule(ContractionSchedule):
         around = present(top, row_group, group)
         if self._copies:
             self._pack_group(block, [*around, *present(depth)][-1:])
+        elif len(inner) == 2 and self.widens_panels:
+            self._pack(block, inner[0], f32)
         inside = around if depth is not None else [*around, *inner]
         attach = self._attach if depth is None else self._attach_behind
         for stage in self.epilogue if inside else ():

@@ -126,6 +126,11 @@ CLIPPED_SHARE = 0.96
 """Part of the taps inside of the picture, at most, for which the others are left out. Source: windows of 5 x 5, 7 x 7,
 1 x 7 and 7 x 1 on pictures of 8 to 41 pixels on Zen 4: 0.69 to 0.96 of the time with the taps; depthwise
 ones 0.84 to 1.02."""
+CLIPPED_SUM_CYCLES, CLIPPED_FREE_BITS = 3.0, 512
+"""Cycles of a vector of sums from memory and back, which count where taps are neighbours and vectors have fewer bits.
+Source: windows of 5 x 5, 7 x 7, 1 x 7 and 7 x 1 over 32 to 192 channels on Zen 3 take 0.8 to 1.14 of the time of a
+padded copy: 0.94 at 96 of 21 x 21, 1.14 at 32 of 51 x 29. Dilated ones of 3 x 3 take 0.9 to 0.96 of it. With AVX-512,
+or where taps lie apart, the share alone decides, as it was measured."""
 CLIPPED_LEAST_TAPS = 5
 """Rows of a depthwise window from which a copy of the whole picture pays: 5 rows of taps gain, at dilation 6 on 28x28
 and 10 on 40x40, where 3 rows at dilation 12 lose on 28x28 and 32x32. Source: single calls on Zen 5, 1 thread."""
@@ -144,6 +149,10 @@ PACKED_DEPTH = 128
 """Terms of each sum, at least, for which it pays. Not measured apart."""
 PACKED_ROW_TILES = 4
 """Row tiles that share a copied panel, at least. Not measured apart."""
+WIDENED_PANEL_ROWS, WIDENED_VECTORS, WIDENED_L1 = {1: 24, 2: 80}, 2, 2.0
+"""Rows, by the bytes of an element, from which a copy of each panel in f32 pays; vectors of a panel; its part of L1, at
+most. Source: products of 24 to 197 rows, depths of 192 to 768, on Zen 3. Where another thread of the core computes,
+bytes take 0.77 to 0.85 of the time, f16 0.89 to 0.97 from 89 rows on; where the core is alone, 1.0 to 1.05."""
 STREAM_ROWS = 512
 """Rows up to which waiting for a panel from beyond L2 shows, so that it is prefetched. Not measured apart."""
 STREAM_SHARED_ROWS = 64

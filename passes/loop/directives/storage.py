@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, IndexType, MemRefType, StringAttr
-from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 
 from mlc.dialects import loop, sched
 from mlc.dialects.constants import items
 from mlc.dialects.index import UNBOUNDED, ZERO, Div, Index, IndexMapAttr, Range, const, dim
+from mlc.dialects.walk import walk
 from mlc.passes.loop.directives.compute_at import buffers_read, buffers_written, place
 from mlc.passes.loop.directives.kernel import (
     Kernel,
@@ -50,26 +51,34 @@ def sizes_of(kernel: Kernel, buffer: SSAValue) -> list[Index]:
     kernel.fail(f"expected to know the sizes of %{buffer_name(buffer)}, but its type is {t}")
 
 
-def copy_block(kernel: Kernel, name: str, source: SSAValue, target: SSAValue) -> loop.BlockOp:
-    """A block that copies a buffer element by element; its axes are not bound yet."""
+def copy_block(
+    kernel: Kernel, name: str, source: SSAValue, target: SSAValue, casts: Sequence[loop.CastOp] = ()
+) -> loop.BlockOp:
+    """A block that copies a buffer element by element, through casts like these; its axes are not bound yet."""
     shape = sizes_of(kernel, source)
     body = Block(arg_types=[IndexType()] * len(shape))
     for k, arg in enumerate(body.args):
         arg.name_hint = f"a{k}"
     exprs = [dim(k) for k in range(len(shape))]
     load = loop.LoadOp.make(source, exprs, body.args)
-    body.add_ops([load, loop.StoreOp.make(load.result, target, exprs, body.args)])
+    body.add_op(load)
+    value: SSAValue = load.result
+    for cast in casts:
+        copied = loop.CastOp.create(operands=[value], result_types=[cast.result.type], properties=cast.properties)
+        body.add_op(copied)
+        value = copied.result
+    body.add_op(loop.StoreOp.make(value, target, exprs, body.args))
     return loop.BlockOp.make(name, shape, len(shape), [ZERO] * len(shape), kernel.space.values, Region(body))
 
 
-def new_buffer(kernel: Kernel, like: SSAValue, scope: str) -> SSAValue:
-    """A buffer of the same shape in another scope."""
+def new_buffer(kernel: Kernel, like: SSAValue, scope: str, element: Attribute | None = None) -> SSAValue:
+    """A buffer of the same shape in another scope, perhaps of other elements."""
     if scope not in loop.SCOPES:
         kernel.fail(f"expected a scope of {', '.join(loop.SCOPES)}, but got '{scope}'")
     t = loop.buffer_type(like)
     sizes = [e for e, n in zip(sizes_of(kernel, like), t.get_shape(), strict=True) if n < 0]
     name = f"{buffer_name(like)}_{scope}"
-    alloc = loop.AllocOp.make(MemRefType(t.element_type, t.shape), scope, name, sizes, kernel.space.values)
+    alloc = loop.AllocOp.make(MemRefType(element or t.element_type, t.shape), scope, name, sizes, kernel.space.values)
     insert_alloc(kernel, alloc)
     return alloc.result
 
@@ -77,9 +86,45 @@ def new_buffer(kernel: Kernel, like: SSAValue, scope: str) -> SSAValue:
 def redirect(blocks: Sequence[loop.BlockOp], source: SSAValue, target: SSAValue) -> None:
     """Let blocks use another buffer of the same shape."""
     for block in blocks:
-        for op in block.walk():
+        for op in walk(block):
             if isinstance(op, loop.AccessOp) and op.buffer is source:
                 op.operands[1 if isinstance(op, loop.StoreOp) else 0] = target
+
+
+Chain = tuple[loop.LoadOp, list[loop.CastOp]]
+"""A load, and the casts through which alone its value is used, one after the other."""
+
+
+def casts_to(kernel: Kernel, block: loop.BlockOp, source: SSAValue, element: Attribute) -> list[Chain]:
+    """The chains of a block's loads of a buffer, all alike, that end in an element."""
+    chains: list[Chain] = []
+    for load in [op for op in walk(block) if isinstance(op, loop.LoadOp | loop.GatherOp) and op.buffer is source]:
+        value, casts = load.result, list[loop.CastOp]()
+        while value.type != element:
+            users = [use.operation for use in value.uses]
+            if len(users) != 1 or not isinstance(users[0], loop.CastOp):
+                break
+            casts.append(users[0])
+            value = users[0].result
+        if not isinstance(load, loop.LoadOp) or load.mask is not None or value.type != element:
+            kernel.fail(f"expected {name_of(block)} to cast each element of %{buffer_name(source)} to {element}")
+        chains.append((load, casts))
+    if len({tuple((cast.kind, cast.result.type) for cast in casts) for _, casts in chains}) > 1:
+        kernel.fail(f"expected {name_of(block)} to cast all elements of %{buffer_name(source)} alike")
+    return chains
+
+
+def load_from(chains: Sequence[Chain], target: SSAValue) -> None:
+    """Load from a buffer what chains of a load and casts gave."""
+    for load, casts in chains:
+        assert load.parent is not None
+        new = loop.LoadOp.make(target, load.map.data, load.indices)
+        new.location = load.location
+        load.parent.insert_op_before(new, load)
+        (casts[-1] if casts else load).result.replace_all_uses_with(new.result)
+        for op in reversed((load, *casts)):
+            op.detach()
+            op.erase()
 
 
 def path(op: Operation) -> list[Operation]:
@@ -99,9 +144,15 @@ def cache_read(kernel: Kernel, op: sched.CacheReadOp) -> None:
     at = next((x for x in path(block) if all(comes_before(w, x) for w in writers)), None)
     if at is None:
         kernel.fail(f"expected %{buffer_name(source)} to be written in front of {name_of(block)}")
-    target = new_buffer(kernel, source, op.scope.data)
-    redirect([block], source, target)
-    copy = copy_block(kernel, "copy", source, target)
+    if op.element is None:
+        target = new_buffer(kernel, source, op.scope.data)
+        redirect([block], source, target)
+        copy = copy_block(kernel, "copy", source, target)
+    else:
+        chains = casts_to(kernel, block, source, op.element)
+        target = new_buffer(kernel, source, op.scope.data, op.element)
+        copy = copy_block(kernel, "copy", source, target, chains[0][1])
+        load_from(chains, target)
     locate(copy, block)
     kernel.name_block(copy, f"{buffer_name(source)}_{op.scope.data}")
     nest = place(kernel, copy, {})

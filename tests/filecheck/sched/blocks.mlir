@@ -265,6 +265,40 @@ sched.schedule @cache_read {
   sched.compute_at %r at %i
 }
 
+// A panel of bytes is widened once: the copy has the elements to which the block casts.
+// CHECK-LABEL: loop.func @cache_read_as
+// CHECK:       %w_local = loop.alloc "local" : memref<4x8xf32>
+// CHECK:       loop.for %j = 0 to 4 {
+// CHECK:           loop.block "w_local" (%[[V:.*]] : 4 = %{{.*}}, %[[K:.*]] : 8 = %{{.*}}) {
+// CHECK-NEXT:        %[[A:.*]] = loop.load %w[%[[V]], %[[K]]] : i8
+// CHECK-NEXT:        %[[B:.*]] = loop.cast extsi %[[A]] : i8 to i32
+// CHECK-NEXT:        %[[C:.*]] = loop.cast sitofp %[[B]] : i32 to f32
+// CHECK-NEXT:        loop.store %[[C]], %w_local[%[[V]], %[[K]]] : f32
+// CHECK:         loop.block "scaled"
+// CHECK-NEXT:      %[[X:.*]] = loop.load %w_local[
+// CHECK-NEXT:      %{{.*}} = arith.mulf %[[X]], %[[X]] : f32
+loop.func @cache_read_as(%w: memref<4x8xi8>, %y: memref<4x3x8xf32>) attributes {outputs = 1 : i64} {
+  loop.for %j = 0 to 4 {
+    loop.for %i = 0 to 3 {
+      loop.for %k = 0 to 8 {
+        loop.block "scaled" (%v : 4 = %j, %r : 3 = %i, %u : 8 = %k) {
+          %a = loop.load %w[%v, %u] : i8
+          %b = loop.cast extsi %a : i8 to i32
+          %c = loop.cast sitofp %b : i32 to f32
+          %d = arith.mulf %c, %c : f32
+          loop.store %d, %y[%v, %r, %u] : f32
+        }
+      }
+    }
+  }
+}
+sched.schedule @cache_read_as {
+  %c = sched.block "scaled" : !sched.block
+  %j, %i, %k = sched.loops %c : 3
+  %r = sched.cache_read %c[0] "local" as f32
+  sched.compute_at %r at %j
+}
+
 // CHECK-LABEL: loop.func @cache_write
 // CHECK:       %y_local = loop.alloc "local" : memref<8x3xf32>
 // CHECK:       loop.for %i_1 = 0 to 8 {

@@ -50,8 +50,9 @@ sched.schedule @on_loops {
 // CHECK:         sched.compute_at %c at %i
 // CHECK-NEXT:    sched.reverse_compute_at %c at %i
 // CHECK-NEXT:    %0 = sched.cache_read %c[0] "local"
-// CHECK-NEXT:    %1 = sched.cache_write %c "local"
-// CHECK-NEXT:    %2 = sched.rfactor %i axis 0
+// CHECK-NEXT:    %1 = sched.cache_read %c[1] "local" as f32
+// CHECK-NEXT:    %2 = sched.cache_write %c "local"
+// CHECK-NEXT:    %3 = sched.rfactor %i axis 0
 // CHECK-NEXT:    sched.set_scope %c "local"
 // CHECK-NEXT:    sched.storage_align %c axis 0 factor 32 offset 8
 // CHECK-NEXT:    sched.transform_layout %0 [d1, d0 floordiv 16, (d0 mod 16)]
@@ -63,8 +64,9 @@ sched.schedule @on_blocks {
   sched.compute_at %c at %i
   sched.reverse_compute_at %c at %i
   %0 = sched.cache_read %c[0] "local"
-  %1 = sched.cache_write %c "local"
-  %2 = sched.rfactor %i axis 0
+  %1 = sched.cache_read %c[1] "local" as f32
+  %2 = sched.cache_write %c "local"
+  %3 = sched.rfactor %i axis 0
   sched.set_scope %c "local"
   sched.storage_align %c axis 0 factor 32 offset 8
   sched.transform_layout %0 [d1, d0 floordiv 16, d0 mod 16]

@@ -53,7 +53,10 @@ def test_every_directive_is_a_method_with_the_signature_of_its_op():
     assert {n for n in directive_ops() if not callable(getattr(mlc.Schedule, n))} == set()
     assert ALIASES == {"annotate": "pragma"}
     assert mlc.Schedule.cache_read.__doc__ == sched.CacheReadOp.__doc__
-    assert str(mlc.Schedule.cache_read.__dict__["__signature__"]) == "(self, /, block, buffer, scope, *, names=())"
+    assert (
+        str(mlc.Schedule.cache_read.__dict__["__signature__"])
+        == "(self, /, block, buffer, scope, element=None, *, names=())"
+    )
 
 
 def test_a_new_op_becomes_a_method(monkeypatch):

@@ -354,6 +354,15 @@ CASES = [
     ),
     # buffers
     (DENSE, IJK + '%r = sched.cache_read %c[2] "local"', 'that block "dense" reads (%x, %w), but got 2'),
+    (DENSE, IJK + '%r = sched.cache_read %c[0] "local" as f64', 'block "dense" to cast each element of %x to f64'),
+    (
+        chain(("c", "x[%v]", "y[%v]")).replace(
+            "loop.store %a,",
+            "%w = loop.cast extf %a : f32 to f64\n  %a2 = loop.cast truncf %w : f64 to f32\n  loop.store %a,",
+        ),
+        '%c = sched.block "c" : !sched.block\n%r = sched.cache_read %c[0] "local" as f64',
+        'block "c" to cast each element of %x to f64',
+    ),
     (DENSE, IJK + '%r = sched.cache_read %c[0] "attic"', "expected a scope of local, shared, global, but got 'attic'"),
     (
         chain(("c", "t[%v]", "y[%v]"), ("p", "x[%v]", "t[%v]")),

@@ -71,6 +71,14 @@ def test_few_taps_of_few_channels_are_left_in_a_padded_copy(tmp_path):
     assert text.count('strategy = "contraction"') == 2
 
 
+def test_sums_in_registers_win_where_little_is_padding(tmp_path):
+    """Between tap and tap sums go to memory and back, which costs most where a tap has few channels."""
+    few = (1, 32, 64, (51, 29), (5, 5), 1, 1, (2, 2, 2, 2))
+    deep = (1, 192, 64, (21, 21), (5, 5), 1, 1, (2, 2, 2, 2))
+    names = kernels(model([few, deep]), tmp_path, "te", "znver3").split('strategy = "')[1:]
+    assert [name.split('"')[0] for name in names if not name.startswith("injective")] == ["contraction", "dilated"]
+
+
 def test_nothing_is_padded_or_masked(tmp_path):
     text = kernels(model(CASES), tmp_path, "loop")
     assert "%pad" not in text

@@ -101,3 +101,49 @@ def test_rows_that_share_a_set_of_l1() -> None:
 
 def test_small_products_stay_on_one_thread() -> None:
     assert "sched.parallel" not in directives(product(16, 32, 64), NATIVE, 2)
+
+
+# --- panels of narrow elements ---
+
+
+def narrow_product(m: int, n: int, k: int, dtype: str) -> FuncOp:
+    """A product by a packed right operand of a narrow type, which is cast to f32."""
+    a, b = te.placeholder((m, k), name="A"), te.placeholder((-(-n // 16), k, 16), dtype, name="B")
+    axis = te.reduce_axis(k, "k")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, axis] * te.cast(b[j // 16, axis, j % 16], "float32"), axis), "C")
+    return te.func("product", [a, b], [c])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float16", "bfloat16"])
+@pytest.mark.parametrize(("shape", "threads"), [((101, 50, 70), 1), ((128, 96, 64), 2), ((97, 40, 530), 1)])
+def test_panels_of_narrow_elements_are_widened_once(dtype: str, shape: tuple[int, int, int], threads: int) -> None:
+    func = narrow_product(*shape, dtype)
+    for target in (Target.parse("x86-64-v3"), replace(Target.parse("x86-64-v3"), l2_bytes=16 << 10)):
+        schedule = choose_schedule(func, target, threads)
+        assert 'sched.cache_read %C[1] "local" as f32' in str(schedule)
+        op = mlc.build(func.clone(), schedule=schedule, threads=threads, cache=False)
+        rng = np.random.default_rng(0)
+        left = rng.integers(-9, 9, op.inputs[0].shape).astype(np.float32)
+        panels = rng.integers(0, 100, op.inputs[1].shape).astype(op.inputs[1].dtype)
+        right = panels.astype(np.float32).transpose(1, 0, 2).reshape(shape[2], -1)[:, : shape[1]]
+        np.testing.assert_array_equal(op(left, panels), left @ right)  # exact: whole numbers below 2 ** 24
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "target"),
+    [
+        ((16, 96, 64), "int8", "x86-64-v3"),  # few rows
+        ((48, 96, 64), "float16", "x86-64-v3"),  # each vector costs less, so it takes more rows
+        ((128, 96, 2048), "int8", "x86-64-v3"),  # a panel of f32 would not stay near
+        ((128, 96, 64), "float32", "x86-64-v3"),
+        ((128, 96, 64), "int8", "x86-64-v4"),  # not measured to pay
+    ],
+)
+def test_panels_that_stay_narrow(shape: tuple[int, int, int], dtype: str, target: str) -> None:
+    assert "sched.cache_read" not in str(choose_schedule(narrow_product(*shape, dtype), Target.parse(target), 1))
+
+
+def test_the_knob_decides_whether_panels_are_widened() -> None:
+    func = narrow_product(16, 96, 64, "int8")
+    schedule = choose_schedule(func, Target.parse("x86-64-v3"), 1)
+    assert 'sched.knob "widen" ["auto", "on", "off"]' in str(schedule)
