@@ -11,6 +11,8 @@ from dataclasses import replace
 from math import ceil, prod
 from typing import NamedTuple
 
+from xdsl.dialects.builtin import f16
+
 from mlc.dialects.index import Div
 from mlc.schedules.analysis import KernelInfo, Read, Stage, reads_pointwise
 from mlc.schedules.builder import ScheduleBuilder
@@ -38,6 +40,7 @@ from mlc.targets.cost.thresholds import (
     STREAM_ROWS,
     STREAM_SHARED_ROWS,
     WIDENED_BITS,
+    WIDENED_F16_ROWS,
     WIDENED_L1,
     WIDENED_PANEL_ROWS,
     WIDENED_ROWS,
@@ -311,7 +314,8 @@ class ContractionSizes:
         if not self._widens(rows) or read.mask or read.tensor in self.kernel.by_result or not st.sums_floats:
             return False
         near = FLOAT_BYTES * st.depth * WIDENED_VECTORS * self.width <= WIDENED_L1 * self.target.l1_bytes
-        pays = near and rows >= WIDENED_PANEL_ROWS[read.element_bytes] and self.target.vector_bits < WIDENED_BITS
+        least = WIDENED_F16_ROWS if read.element == f16 else WIDENED_PANEL_ROWS
+        pays = near and rows >= least and self.target.vector_bits < WIDENED_BITS
         return switched(self.s.choose("widen", SWITCH, BY_MODEL), pays)
 
     def _packed_vectors(self) -> int:

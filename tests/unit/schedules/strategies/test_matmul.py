@@ -133,7 +133,7 @@ def test_panels_of_narrow_elements_are_widened_once(dtype: str, shape: tuple[int
     ("shape", "dtype", "target"),
     [
         ((16, 96, 64), "int8", "x86-64-v3"),  # few rows
-        ((48, 96, 64), "float16", "x86-64-v3"),  # each vector costs less, so it takes more rows
+        ((48, 96, 64), "float16", "x86-64-v3"),  # one instruction widens a vector, so it takes more rows
         ((128, 96, 2048), "int8", "x86-64-v3"),  # a panel of f32 would not stay near
         ((128, 96, 64), "float32", "x86-64-v3"),
         ((128, 96, 64), "int8", "x86-64-v4"),  # not measured to pay
