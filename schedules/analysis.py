@@ -159,8 +159,8 @@ class Stage:
         return prod(self.extents[k] for k in self.reduce)
 
     @property
-    def sums_floats(self) -> bool:
-        """Whether the stage has elements of f32."""
+    def gives_f32(self) -> bool:
+        """Whether the stage has one result, with elements of f32."""
         return [_tensor_type(r).element_type for r in self.results] == [f32]
 
     @property

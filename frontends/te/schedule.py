@@ -326,7 +326,7 @@ class Schedule:
             return argument.value
         if isinstance(argument, tuple | list):
             return [self._value(one) for one in cast("Sequence[Any]", argument)]
-        return layout(argument) if callable(argument) else argument
+        return layout(argument) if callable(argument) and not isinstance(argument, type) else argument
 
     def _payload(self, handle: ScheduleHandle) -> Payload:
         """What a handle stands for; UserError if it is of another schedule, undone or consumed."""

@@ -310,8 +310,9 @@ class ContractionSizes:
     @property
     def widens_panels(self) -> bool:
         """Whether a copy of each panel of narrow elements of V has them as f32 for all rows of tiles."""
-        read, st, rows = self.roles.vector, self.stage, self._rows_per_panel()
-        if not self._widens(rows) or read.mask or read.tensor in self.kernel.by_result or not st.sums_floats:
+        read, st, r, rows = self.roles.vector, self.stage, self.roles, self._rows_per_panel()
+        plain = st.gives_f32 and not st.symbolic and not read.mask and read.tensor not in self.kernel.by_result
+        if not plain or not self._widens(rows) or r.rows is None or rows != st.extents[r.rows]:
             return False
         near = FLOAT_BYTES * st.depth * WIDENED_VECTORS * self.width <= WIDENED_L1 * self.target.l1_bytes
         least = WIDENED_F16_ROWS if read.element == f16 else WIDENED_PANEL_ROWS

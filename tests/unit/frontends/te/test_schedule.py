@@ -59,6 +59,24 @@ def test_every_directive_is_a_method_with_the_signature_of_its_op():
     )
 
 
+def test_a_copy_has_the_elements_to_which_the_block_casts():
+    a, b, r = te.placeholder((12, 20), name="A"), te.placeholder((20, 40), "int8", name="B"), te.reduce_axis(20, "k")
+    c = te.compute((12, 40), lambda i, j: te.sum(a[i, r] * te.cast(b[r, j], "float32"), axis=r), name="C")
+    s = mlc.Schedule(te.func("matmul", [a, b], [c]))
+    i, j, k = s.loops(s["C"])
+    with pytest.raises(UserError, match="expected a dtype as element, but got 'real'"):
+        s.cache_read(s["C"], 1, "local", "real")
+    with pytest.raises(UserError, match="to cast each element of %A to f64"):
+        s.cache_read(s["C"], 0, "local", element=np.float64)
+    copy = s.cache_read(s["C"], 1, "local", element="float32")
+    s.reorder(j, i, k)
+    s.compute_at(copy, j)
+    op = mlc.build(s, threads=1)
+    assert 'sched.cache_read %C[1] "local" as f32' in op.text("te")
+    left, right = operands()[0], np.random.default_rng(1).integers(-99, 99, (20, 40)).astype(np.int8)
+    np.testing.assert_array_equal(op(left, right), left @ right.astype(np.float32))
+
+
 def test_a_new_op_becomes_a_method(monkeypatch):
     from xdsl.irdl import IRDLOperation as Base
     from xdsl.irdl import irdl_op_definition, operand_def, prop_def

@@ -143,6 +143,15 @@ def test_panels_that_stay_narrow(shape: tuple[int, int, int], dtype: str, target
     assert "sched.cache_read" not in str(choose_schedule(narrow_product(*shape, dtype), Target.parse(target), 1))
 
 
+def test_rows_of_an_open_size_stay_narrow() -> None:
+    """A call may have a single row, for which a copy of a panel would take as long as the product."""
+    m, axis = te.var("m"), te.reduce_axis(64, "k")
+    a, b = te.placeholder((m, 64), name="A"), te.placeholder((6, 64, 16), "int8", name="B")
+    c = te.compute((m, 96), lambda i, j: te.sum(a[i, axis] * te.cast(b[j // 16, axis, j % 16], "float32"), axis), "C")
+    schedule = choose_schedule(te.func("product", [a, b], [c]), Target.parse("x86-64-v3"), 1)
+    assert "sched.cache_read" not in str(schedule)
+
+
 def test_the_knob_decides_whether_panels_are_widened() -> None:
     func = narrow_product(16, 96, 64, "int8")
     schedule = choose_schedule(func, Target.parse("x86-64-v3"), 1)
