@@ -89,6 +89,9 @@ _LONG: dict[type[Operation], int] = {
 }
 """How much longer than other ops some take to be compiled, by seconds of kernels with them; 1 for all others."""
 
+VALIDATED_EFFORT = 20
+"""How much longer a kernel takes that is run in the interpreters before and after each pass. Not measured apart."""
+
 
 def effort_of(kernel: Operation) -> int:
     """An estimate of how long a kernel takes to be compiled, beside others."""

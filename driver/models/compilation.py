@@ -19,7 +19,7 @@ from mlc.driver.cache import Cache, key_of
 from mlc.driver.describe import describe, origins_of, write_weights
 from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, rooms, signature_of
-from mlc.driver.kernels.flops import effort_of, flops_of
+from mlc.driver.kernels.flops import VALIDATED_EFFORT, effort_of, flops_of
 from mlc.driver.kernels.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
 from mlc.driver.kernels.workers import Job, run_jobs
 from mlc.driver.models.bind_sizes import copied_store
@@ -270,8 +270,9 @@ class Compilation:
         packed = {name: data for name, key in keys.items() if cache and (data := self.cached(cache, key)) is not None}
         missing = [name for name in sources if name not in packed]
         origins = self.origins()
+        scale = VALIDATED_EFFORT if self.options.validate else 1
         jobs = [
-            Job(name, origins.get(name, ()), self.work(name, sources[name], compiled_for[name]), effort=effort_of(op))
+            Job(name, origins.get(name, ()), self.work(name, op, compiled_for[name]), effort=scale * effort_of(op))
             for name, op in ((name, sources[name]) for name in missing)
         ]
         for target in self.devices.values():

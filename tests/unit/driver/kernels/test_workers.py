@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mlc.driver.kernels.workers import Job, KernelCrash, KernelError, run_jobs
+from mlc.driver.kernels.workers import Job, KernelCrash, KernelError, run_jobs, worth_sharing
 from mlc.support.display.timing import PhaseTimer, table
 from mlc.support.errors import UserError
 
@@ -193,3 +193,25 @@ def test_the_largest_jobs_begin_first() -> None:
     for worker in {pid for pid, _ in began.values()}:
         mine = [effort for effort, (pid, _) in began.items() if pid == worker]
         assert sorted(mine, key=lambda effort: float(began[effort][1])) == sorted(mine, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("efforts", "workers", "shared"),
+    [
+        ([8, 3, 3, 0], 2, False),  # 6 less for this process is less than forking
+        ([40, 3, 0], 2, False),  # the largest job takes as long in a worker
+        ([12, 12], 2, True),
+        ([30, 8, 4], 2, True),
+        ([6] * 4, 1, False),
+        ([0, 0, 0], 2, True),  # nothing is known of them
+    ],
+)
+def test_small_jobs_are_not_worth_a_fork(efforts: list[int], workers: int, shared: bool) -> None:
+    assert worth_sharing(efforts, workers) is shared
+
+
+def test_small_jobs_run_in_this_process() -> None:
+    here = str(os.getpid()).encode()
+    jobs = [Job(str(n), (), lambda: str(os.getpid()).encode(), effort=n) for n in (1, 2, 3)]
+    assert run_jobs(jobs) == [here] * 3
+    assert here not in run_jobs(jobs, 2)
