@@ -1,9 +1,11 @@
 """Python's garbage collector, paused or slowed down while much is made that stays."""
 
+import atexit
 import gc
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import cache
 
 RARE = 1_000_000
 """Further objects, about 100 MB, after which a compilation's collector looks for cycles (CPython's default: 700): few
@@ -30,6 +32,21 @@ def uncollected() -> Generator[None]:
 def collect_rarely() -> None:
     """Slow the collector of this process down for good."""
     gc.set_threshold(RARE, *gc.get_threshold()[1:])
+
+
+def skip_last_collection() -> None:
+    """
+    Let the process of a command end without the interpreter's last collections, which walk over all classes of xDSL.
+
+    Objects in cycles are not finalized then: see `finalize_at_exit`.
+    """
+    gc.freeze()
+
+
+@cache
+def finalize_at_exit() -> None:
+    """Finalize objects in cycles at the end all the same: users' code is loaded, whose open files must be written."""
+    atexit.register(gc.unfreeze)
 
 
 class _Slowed:

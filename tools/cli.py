@@ -15,7 +15,6 @@ is written).
 
 # Nothing heavy is imported before a command needs it.
 import argparse
-import gc
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from mlc.driver.options import EXECUTORS, PRECISIONS
+from mlc.support.collector import skip_last_collection
 from mlc.tools.commands.memory import add_memory_arguments, given_memory_option, memory_arguments_of
 from mlc.tools.opt.choice import (
     add_choice_arguments,
@@ -490,7 +490,7 @@ def summary(report: Mapping[str, object]) -> str:
 def main() -> None:
     """The command `mlc`."""
     code = run(sys.argv[1:])
-    gc.freeze()  # the memory of what a command made goes with the process
+    skip_last_collection()
     if code:
         sys.exit(code)
 

@@ -32,7 +32,7 @@ from mlc.driver.pipeline.pipelines import MAX_LEVEL
 from mlc.driver.pipeline.registry import import_target
 from mlc.driver.pipeline.text import PipelineError
 from mlc.passes.verifier import verify
-from mlc.support.collector import uncollected
+from mlc.support.collector import skip_last_collection, uncollected
 from mlc.support.diagnostics import Diagnostic, Place, Reporter, one_line, place_of_op
 from mlc.support.errors import UserError, WarningSink, diagnostic_text, warnings_to
 from mlc.tools.opt.arguments import add_arguments, normalize
@@ -314,7 +314,7 @@ def run(argv: Sequence[str]) -> int:
 def main() -> None:
     """The command `mlc-opt`."""
     code = run(sys.argv[1:])
-    gc.freeze()  # the memory of the modules goes with the process
+    skip_last_collection()
     if code:
         sys.exit(code)
 

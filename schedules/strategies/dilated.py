@@ -84,10 +84,9 @@ class DilatedSchedule(ContractionSchedule):
         taps = [k for k in self.stage.reduce if len(along) == 1 and along[0].is_affine and along[0].uses(k)]
         return taps[0] if len(taps) == 1 and self.stage.extents[taps[0]] <= CLIPPED_TAPS else None
 
-    def inside(self, axis: int | None, tap: int) -> list[int]:
+    def inside(self, axis: int, tap: int) -> list[int]:
         """Of each tap along a spatial axis: the points for which it reads an element of the picture."""
         (pad,) = self.pads
-        assert axis is not None
         position = next(n for n, e in enumerate(self.roles.scalar.exprs) if e.uses(axis))
         at = self.roles.scalar.exprs[position]
         step, dilation = at.coefficient(axis), at.coefficient(tap)
@@ -103,14 +102,16 @@ class DilatedSchedule(ContractionSchedule):
 
     def share_of_rows(self, taps: Taps) -> float:
         """The part of the taps' rows that are rows of the picture."""
-        outer, inside = self._outer_row(), self.inside(self._outer_row(), taps.rows)
+        outer = self._outer_row()
         assert outer is not None
+        inside = self.inside(outer, taps.rows)
         return sum(inside) / (self.stage.extents[outer] * len(inside))
 
     def share(self, taps: Taps) -> float:
         """The part of the products that are by elements of the picture."""
-        rows, inside = self.roles.rows, self.inside(self.roles.rows, taps.columns)
+        rows = self.roles.rows
         assert rows is not None
+        inside = self.inside(rows, taps.columns)
         return self.share_of_rows(taps) * sum(inside) / (self.stage.extents[rows] * len(inside))
 
     def pays(self, taps: Taps) -> bool:
@@ -120,8 +121,8 @@ class DilatedSchedule(ContractionSchedule):
             return False
         rows = self.roles.rows
         assert rows is not None
-        dense = self.target.vector_bits < CLIPPED_FREE_BITS and not self.is_dilated(taps)
-        through_memory = CLIPPED_SUM_CYCLES if dense else 0.0
+        counts = self.target.vector_bits < CLIPPED_FREE_BITS and not self.is_dilated(taps)
+        through_memory = CLIPPED_SUM_CYCLES if counts else 0.0
         inside = self.inside(rows, taps.columns)
         clipped = sum(self._row_cycles(count, depth, through_memory) for count in inside) * self.share_of_rows(taps)
         return clipped <= len(inside) * self._row_cycles(self.stage.extents[rows], depth, 0.0)

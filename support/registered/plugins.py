@@ -24,6 +24,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlc.support.collector import finalize_at_exit
+
 if TYPE_CHECKING:
     from importlib.metadata import Distribution, EntryPoint
 
@@ -74,6 +76,8 @@ def entry_points(group: str) -> dict[str, EntryPoint]:
         for point in plugin.points:
             if point.group == group:
                 found.setdefault(point.name, point)
+    if found:
+        finalize_at_exit()
     return found
 
 

@@ -23,6 +23,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.syntax.source import reject
 from mlc.driver.pipeline.registry import register_dialect, register_pass
+from mlc.support.collector import finalize_at_exit
 from mlc.support.diagnostics import Place, one_line
 from mlc.support.errors import UserError
 from mlc.support.registered.plugins import add_project
@@ -35,6 +36,7 @@ def load_user_file(path: str) -> None:
     Of a folder, the entry points of the project in it are made known (support/registered/plugins.py); of a
     `.mlir` file, its intrinsics.
     """
+    finalize_at_exit()
     if Path(path).is_dir():
         _load_project(Path(path))
         return

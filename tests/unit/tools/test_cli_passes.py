@@ -1,5 +1,7 @@
 """`--load`, `--insert`, `--disable`, `--require`, `--config` and the printing of IR: what mlc and mlc-opt share."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -181,3 +183,32 @@ def test_passes_are_chosen_for_files_only(here: Path, capsys: pytest.CaptureFixt
     assert cli.run(["compile", "net.mlir", "-o", "saved"]) == 0
     assert cli.run(["run", "saved", "--random", "--disable", "graph-fuse-ops"]) == 1
     assert "expected a model file to choose the passes for, but got the directory saved" in capsys.readouterr().err
+
+
+LOG = """
+from xdsl.passes import ModulePass
+
+log = open("log.txt", "w")
+
+
+class LogPass(ModulePass):
+    name = "my-log"
+
+    def apply(self, ctx, op):
+        log.write("seen")
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["mlc.tools.mlc_opt", "-p", "my-log"],
+        ["mlc.tools.cli", "compile", "--insert", "before graph-canonicalize=my-log", "--no-cache", "-o", "net.so"],
+    ],
+    ids=["mlc-opt", "mlc"],
+)
+def test_a_file_that_a_users_pass_left_open_is_written(command: list[str], here: Path) -> None:
+    """The commands skip the collections at the end of their process, but not those of users' objects."""
+    (here / "log.py").write_text(LOG)
+    subprocess.run([sys.executable, "-m", *command, "--load", "log.py", "net.mlir"], check=True, capture_output=True)
+    assert (here / "log.txt").read_text() == "seen"

@@ -8,6 +8,7 @@ import pytest
 import mlc
 from mlc import te
 from mlc.dialects.te import FuncOp
+from mlc.schedules.knobs import given
 from mlc.schedules.strategy import choose_schedule
 from mlc.targets.target import Target
 
@@ -152,7 +153,8 @@ def test_rows_of_an_open_size_stay_narrow() -> None:
     assert "sched.cache_read" not in str(schedule)
 
 
-def test_the_knob_decides_whether_panels_are_widened() -> None:
-    func = narrow_product(16, 96, 64, "int8")
-    schedule = choose_schedule(func, Target.parse("x86-64-v3"), 1)
-    assert 'sched.knob "widen" ["auto", "on", "off"]' in str(schedule)
+@pytest.mark.parametrize(("rows", "value", "widened"), [(48, "auto", False), (48, "on", True), (128, "off", False)])
+def test_the_knob_decides_whether_panels_are_widened(rows: int, value: str, widened: bool) -> None:
+    with given({"widen": value}):
+        schedule = choose_schedule(narrow_product(rows, 96, 64, "float16"), Target.parse("x86-64-v3"), 1)
+    assert ("sched.cache_read" in str(schedule)) is widened
