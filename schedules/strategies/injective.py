@@ -54,9 +54,15 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     if not scalar and interleaves(st, target):
         _schedule_interleaved(s, st, loops, target, threads)
         return
+    shared = None if scalar else interleaved_axis(st)
     if not (scalar or st.symbolic):
         _fuse_runs(s, st, loops, extents)
     outer, inner = (loops, None) if scalar else split_lanes(s, loops, extents, target)
+    if inner is not None and shared is not None:
+        piece = outer.pop(shared)
+        extents.pop(shared)
+        s.reorder(*outer, piece, inner)
+        s.unroll(piece)
     if len(outer) == len(st.extents) and _computes_columns(st) and extents[-1] <= UNROLLED_PIECES:
         s.unroll(outer.pop())
     chosen = {k for k in st.spatial if k not in st.symbolic and any(m.uses(k) for r in st.reads for m in r.mask)}
@@ -130,6 +136,25 @@ def _schedule_turned(
     s.reorder(*(loop for loop, _ in outer), *inner)
     spread(s, [loop for loop, _ in outer], [extent for _, extent in outer], st, target, threads)
     s.vectorize(*inner)
+
+
+def interleaved_axis(st: Stage) -> int | None:
+    """
+    An axis of a few channels that lie side by side in what is read, with pixels along the last axis; None if there is none.
+
+    All channels of a piece of pixels are written one after the other, while the lines that hold them are in the L1 cache.
+    That pays if nothing else differs by channel: factors of channels stay in registers where channels are the outer loop.
+    """
+    last = len(st.extents) - 1
+    for axis in range(last):
+        channels = st.extents[axis]
+        if not 1 < channels < LEAST_LANES or {axis, last} & st.symbolic:
+            continue
+        apart = [r for r in st.reads if r.step(axis, st.ranges) != 0 or any(m.uses(axis) for m in r.mask)]
+        steps = {(r.step(axis, st.ranges), r.step(last, st.ranges)) for r in apart}
+        if steps == {(1, channels)} and not any(r.mask for r in apart):
+            return axis
+    return None
 
 
 def interleaves(st: Stage, target: Target) -> bool:

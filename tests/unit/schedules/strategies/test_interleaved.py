@@ -13,10 +13,11 @@ from mlc.driver.options import Options
 
 
 def pixels(channels: int, height: int, width: int, dtype: str = "float32") -> Small:
-    """Pixels of a picture that is held as planes, and of one that is scaled by channel on the way."""
+    """Pixels of a picture that is held as planes, and of one that is scaled by channel on the way; planes of pixels."""
     small = Small()
     x = small.x(2, channels, height, width, dtype=dtype)
     small.out(small.op("Transpose", x, perm=[0, 2, 3, 1]))
+    small.out(small.op("Transpose", small.x(2, height, width, channels, dtype=dtype), perm=[0, 3, 1, 2]))
     if dtype == "float32":
         scale = small.const(np.arange(1, channels + 1), np.float32)
         small.out(small.op("Mul", small.op("Relu", small.op("Transpose", x, perm=[0, 2, 3, 1])), scale))
@@ -48,3 +49,24 @@ def test_tiles_have_a_row_for_each_channel(tmp_path) -> None:
     compilation.write(tmp_path)
     assert "tile (d0 : 3, d1 : 8) : vector<3x8xi32>" in compilation.texts["loop"]
     assert "loop.for %i1_i2_o = 0 to 256" in compilation.texts["loop"]
+
+
+def test_planes_of_a_piece_of_pixels_are_written_together(tmp_path) -> None:
+    small = Small()
+    small.out(small.op("Transpose", small.x(1, 32, 64, 3), perm=[0, 3, 1, 2]))
+    options = Options(target="x86-64-v3", keep=frozenset(["loop"]))
+    compilation = Compilation(load_model(small.proto(), {}), options)
+    compilation.write(tmp_path)
+    loops = [line.strip() for line in compilation.texts["loop"].splitlines() if "loop.for" in line]
+    assert loops == ["loop.for %i2_i3_o = 0 to 64 {", "loop.for %i1 = 0 to 3 unrolled {"]
+
+
+def test_planes_that_are_scaled_by_channel_stay_apart(tmp_path) -> None:
+    """Each factor is read once for its plane."""
+    small = Small()
+    scale = small.const(np.arange(1, 4), np.float32)
+    small.out(small.op("Transpose", small.op("Mul", small.x(1, 32, 64, 3), scale), perm=[0, 3, 1, 2]))
+    options = Options(target="x86-64-v3", keep=frozenset(["loop"]))
+    compilation = Compilation(load_model(small.proto(), {}), options)
+    compilation.write(tmp_path)
+    assert "unrolled" not in compilation.texts["loop"]
