@@ -140,10 +140,10 @@ def _schedule_turned(
 
 def interleaved_axis(st: Stage) -> int | None:
     """
-    An axis of a few channels that lie side by side in what is read, with pixels along the last axis; None if there is none.
+    An axis of a few channels that lie side by side in what is read, with pixels along the last axis; None if none is.
 
-    All channels of a piece of pixels are written one after the other, while the lines that hold them are in the L1 cache.
-    That pays if nothing else differs by channel: factors of channels stay in registers where channels are the outer loop.
+    All channels of a piece of pixels are written one after the other, while the lines that hold them are in L1. That
+    pays if nothing else differs by channel: factors of channels stay in registers where channels are the outer loop.
     """
     last = len(st.extents) - 1
     for axis in range(last):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.index import Index, IndexMapAttr, compact
+from mlc.dialects.index import Index, IndexMapAttr, Term, compact, const
 from mlc.passes.loop.index_space.predicates import unproved
 from mlc.passes.loop.index_space.space import IndexSpace
 
@@ -49,6 +49,14 @@ def exprs_of(space: IndexSpace, op: Operation, to: Mapping[SSAValue, Index] | No
         if isinstance(attr, IndexMapAttr):
             result[name] = [e.substitute(over, space.ranges) for e in attr.data]
     return result
+
+
+def replace_terms(e: Index, to: Mapping[Term, Index]) -> Index:
+    """An expression with others in the place of some of its terms."""
+    total = const(e.const)
+    for term, factor in e.terms:
+        total = total + (to[term] if term in to else Index(0, ((term, 1),))) * factor
+    return total
 
 
 def set_exprs(space: IndexSpace, op: Operation, exprs: Mapping[str, Sequence[Index]]) -> None:

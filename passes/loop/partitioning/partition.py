@@ -7,7 +7,7 @@ the loop is split there (TVM's LoopPartition). Where a loop must stay whole, its
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -16,9 +16,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
-from mlc.dialects.index import UNBOUNDED, ZERO, Index, Range, Term, const, dim, term_dims
-from mlc.passes.loop.index_space.domain import blocks_of, body_ops, is_symbol, loops_and_blocks, loops_around
-from mlc.passes.loop.index_space.expressions import set_bindings, set_exprs
+from mlc.dialects.index import UNBOUNDED, Index, Range, Term, const, dim, term_dims
+from mlc.passes.loop.index_space.domain import body_ops, is_symbol, loops_and_blocks, loops_around
+from mlc.passes.loop.index_space.expressions import replace_terms, set_bindings
 from mlc.passes.loop.index_space.predicates import always_holds
 from mlc.passes.loop.index_space.space import IndexSpace
 from mlc.passes.loop.partitioning import ragged
@@ -27,6 +27,7 @@ from mlc.passes.loop.partitioning.clip_bands import clip_bands
 from mlc.passes.loop.partitioning.cuts import blocks_in, cut, erase_nest, two_bodies
 from mlc.passes.loop.partitioning.mask_cuts import cut_at_masks
 from mlc.passes.loop.partitioning.predicate_tails import predicate_tails
+from mlc.passes.loop.partitioning.shorten import shorten
 
 Changed = list[Operation] | None
 
@@ -71,8 +72,9 @@ class Partition:
         parallel = space.numbers_of([f for f in around if f.kind.data == "parallel"])
         for term in [t for t, _ in expr.terms if term_dims(t) <= parallel]:
             turn = Turn.of(expr, term, space)
-            if turn is not None and turn.is_inside and (changed := shorten(term, expr, turn, space, around)):
-                return changed
+            if turn is not None and turn.is_inside and turn.may_fail_from == turn.span[1] < turn.fails_from:
+                if (changed := shorten(term, expr, turn.span, space, around)) is not None:
+                    return changed
         for f in [f for f in around if f.iv in space.numbers]:
             if over_symbols and (changed := ragged.split(self, f, expr, space)) is not None:
                 return changed
@@ -143,47 +145,6 @@ class Turn:
         return -UNBOUNDED < self.span[0] < self.may_fail_from <= self.span[1] < UNBOUNDED
 
 
-def shorten(
-    term: Term, e: Index, turn: Turn, space: IndexSpace, around: Sequence[loop.ForOp]
-) -> list[Operation] | None:
-    """
-    Give a loop inside of a parallel one fewer iterations in the last of that: no body is copied.
-
-    `for %p = 0 to 2 parallel { for %i = 0 to 56 { block where (110 - %p * 56 - %i) } }` ->
-    `for %p = 0 to 2 parallel { for %i = 0 to 56 - (%p + 1) floordiv 2 { block } }`, where all blocks in the loop have
-    the predicate, and further loops stand between them and it. None where that does not apply.
-    """
-    last, factor = turn.span[1], dict(e.terms)[term]
-    inner = next((g for g in around if {term, space.numbers.get(g.iv)} == {t for t, _ in e.terms}), None)
-    if (
-        inner is None
-        or len(e.terms) != 2
-        or not turn.may_fail_from == last < turn.fails_from
-        or inner.kind.data != "serial"
-        or inner.results
-    ):
-        return None
-    step = -e.coefficient(space.numbers[inner.iv])
-    if inner.extent is None or inner.lower != ZERO or step <= 0 or not _holds_loops(inner):
-        return None
-    blocks = blocks_of(inner)
-    where = [space.exprs(block.where_exprs, block.args) for block in blocks]
-    if not all(e in own for own in where):
-        return None
-    runs = max(0, (e.const + factor * last) // step + 1)
-    is_last = Index(1 - turn.span[0], ((term, 1),)).floordiv(last - turn.span[0] + 1)
-    set_exprs(space, inner, {"bounds": [inner.lower, inner.upper - is_last * (inner.extent - runs)]})
-    for block, own in zip(blocks, where, strict=True):
-        bindings = space.exprs(block.bindings.data, block.args)
-        set_bindings(space, block, bindings, [one for one in own if one != e])
-    return [inner]
-
-
-def _holds_loops(f: loop.ForOp) -> bool:
-    """Whether a loop that runs on the machine stands in a loop."""
-    return any(isinstance(g, loop.ForOp) and g.kind.data == "serial" and g is not f for g in loops_and_blocks(f))
-
-
 def version(f: loop.ForOp, term: Term, turn: Turn, space: IndexSpace) -> list[Operation]:
     """
     Version a loop's body instead of splitting its range: a parallel loop stays whole, a quotient is no loop index.
@@ -223,16 +184,9 @@ def _assume(block: loop.BlockOp, term: Term, span: Range, space: IndexSpace) -> 
     fresh = len(space.values)
     ranges = space.ranges_with({fresh: span})
     known = const(span[0]) if span[0] == span[1] else dim(fresh)
-    inside = [(w, _replace(w, {term: known})) for w in where]
+    inside = [(w, replace_terms(w, {term: known})) for w in where]
     keep = [k if known.is_const else w for w, k in inside if k.bounds(ranges)[0] < 0]
     set_bindings(space, block, bindings, keep)
-
-
-def _replace(w: Index, to: Mapping[Term, Index]) -> Index:
-    total = const(w.const)
-    for t, c in w.terms:
-        total = total + (to[t] if t in to else Index(0, ((t, 1),))) * c
-    return total
 
 
 def drop_proved(block: loop.BlockOp) -> None:
@@ -261,9 +215,10 @@ class PartitionPass(ModulePass):
     `loop.for %o = 0 to 5 { loop.for %i = 0 to 12 { block where (56 - %o * 12 - %i) } }`
     -> `loop.for %o = 0 to 4 { ... block }` and `loop.for %o = 4 to 5 { loop.for %i = 0 to 9 { block } }`.
     A loop around one or two blocks is also split where the mask of a load turns, in some lanes or in all: the edges of
-    a padded row, the parts of a concatenation. A parallel loop stays whole: a loop in it has fewer iterations in the
-    last of its own, or its body is versioned by `loop.for %ragged = 0 to <0 or 1>`. Tiles in loops marked `tail` are
-    computed whole, and the accesses of their blocks predicated (`predicate_tails.py`).
+    a padded row, the parts of a concatenation. A parallel loop stays whole: a loop over tiles in it has fewer
+    iterations in the last of its own, with a partial tile behind it, or its body is versioned by `loop.for %ragged = 0
+    to <0 or 1>`. Tiles in loops marked `tail` are computed whole, and the accesses of their blocks predicated
+    (`predicate_tails.py`).
 
     Where the extent is a symbol N, the partial tile is shifted inwards to end where the axis does, and an axis shorter
     than a tile is covered by smaller tiles in a loop marked `cold`; `loop.for %o = 0 to N ceildiv 4 { .. }` ->

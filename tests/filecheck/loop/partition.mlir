@@ -100,6 +100,30 @@ loop.func @fewer(%Y: memref<2x13x6xf32>) attributes {outputs = 1 : i64} {
   }
 }
 
+// A partial tile stands behind the loop over whole ones, of which there is one body.
+// CHECK-LABEL: loop.func @partial_tile
+// CHECK:         loop.for %[[P:.*]] = 0 to 3 parallel {
+// CHECK-NEXT:      loop.for %[[I:.*]] = 0 to -((%[[P]] + 1) floordiv 3) * 3 + 4 {
+// CHECK-NEXT:        loop.for %[[J:.*]] = 0 to 6 {
+// CHECK-NEXT:          loop.block "fill" (%{{.*}} : 58 = %[[P]] * 24 + %[[I]] * 6 + %[[J]]) {
+// CHECK:           loop.for %{{.*}} = 0 to (%[[P]] + 1) floordiv 3 {
+// CHECK-NEXT:        loop.for %[[I2:.*]] = 1 to 2 {
+// CHECK-NEXT:          loop.for %[[J2:.*]] = 0 to 4 {
+// CHECK-NEXT:            loop.block "fill" (%{{.*}} : 58 = %[[I2]] * 6 + %[[J2]] + %[[P]] * 24) {
+// CHECK-NOT:       loop.block
+loop.func @partial_tile(%Y: memref<58xf32>) attributes {outputs = 1 : i64} {
+  loop.for %p = 0 to 3 parallel {
+    loop.for %i = 0 to 4 {
+      loop.for %j = 0 to 6 {
+        loop.block "fill" (%v : 58 = %p * 24 + %i * 6 + %j) where (57 - %p * 24 - %i * 6 - %j, 9 - %p * 4 - %i) {
+          %z = arith.constant 0.0 : f32
+          loop.store %z, %Y[%v] : f32
+        }
+      }
+    }
+  }
+}
+
 // Ops in front of the blocks with predicates, and behind them, are not copied.
 // CHECK-LABEL: loop.func @part_of_a_body
 // CHECK:         loop.for %[[P:.*]] = 0 to 5 parallel {

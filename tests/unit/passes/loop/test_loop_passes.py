@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 from loop_kernels import conv, gemm, rand
 from loop_native import PASSES, close, differential, parse, reread
 from xdsl.dialects.builtin import NameLoc, NoneAttr, StringAttr, UnknownLoc
@@ -67,6 +69,35 @@ def test_partition_of_split_and_fused_loops_visits_each_point_once():
         )
         f = run(text, [], partition)
         assert (interp.run(f, [])[0] == 1).all()
+
+
+@settings(max_examples=60)
+@given(some.integers(1, 3), some.integers(1, 4), some.integers(1, 5), some.integers(1, 5), some.data())
+def test_whole_and_partial_tiles_visit_each_point_once(rows, blocks, tiles, size, data):
+    """A loop over tiles in a parallel one, with two blocks of predicates that are written differently."""
+    step = tiles * size
+    n = data.draw(some.integers(max(1, (blocks - 1) * step), blocks * step))
+    block = f"(%p mod {blocks})"
+    count = f"""loop.block "count" (%u : {rows} = %p floordiv {blocks}, %v : {n} = {block} * {step} + %b * {size} + %c)
+        where ({n - 1} - {block} * {step} - %b * {size} - %c, {-(-n // size) - 1} - {block} * {tiles} - %b) {{
+          %x = loop.load %Y[%u, %v] : i32
+          %one = arith.constant 1 : i32
+          %y = arith.addi %x, %one : i32
+          loop.store %y, %Y[%u, %v] : i32
+        }}"""
+    text = func(
+        f"%Y: memref<{rows}x{n}xi32>",
+        f"""loop.for %a = 0 to {rows} {{ loop.for %j = 0 to {n} {{
+          %z = arith.constant 0 : i32
+          loop.store %z, %Y[%a, %j] : i32
+        }} }}
+        loop.for %p = 0 to {rows * blocks} parallel {{ loop.for %b = 0 to {tiles} {{
+          loop.for %c = 0 to {size} {{ {count} }}
+          loop.for %c = 0 to {size} {{ {count.replace(f", {-(-n // size) - 1} -", f", {-(-n // size)} -")} }}
+        }} }}""",
+    )
+    f = run(text, [], partition)
+    assert (interp.run(f, [])[0] == 2).all()
 
 
 def test_a_block_that_never_runs_goes_with_its_loops():
