@@ -23,7 +23,6 @@ import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from shutil import rmtree
 from stat import S_IMODE
@@ -32,7 +31,7 @@ from mlc.driver.options import has_own_passes
 from mlc.runtime.artifact import Artifact, DamagedArtifact
 from mlc.support.errors import warn
 from mlc.support.records import Provider, RecordKey, answers_digest
-from mlc.support.registered.plugins import plugins, plugins_key
+from mlc.support.registered.plugins import plugins, plugins_key, version_of
 from mlc.support.scratch import PREFIX, release_scratch, remove_scratch
 
 DEFAULT_SIZE = 4 << 30
@@ -233,14 +232,6 @@ def fingerprint() -> str:
 def _fingerprint(_plugins: object) -> str:
     versions = [f"{name} {version_of(name)}" for name in ("xdsl", "llvmlite")]
     return "\n".join([*versions, plugins_key(), _sources(), _cpu()])
-
-
-def version_of(distribution: str) -> str:
-    """The version of a distribution that is installed; "?" of one that is not."""
-    try:
-        return metadata.version(distribution)
-    except metadata.PackageNotFoundError:
-        return "?"
 
 
 def _sources() -> str:

@@ -9,10 +9,14 @@ from __future__ import annotations
 import sys
 import warnings
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_loader
 from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:
+    Loader = MetaPathFinder = object  # Python asks for the methods alone, and importing the classes takes 5 ms
 
 MOVED: dict[str, str] = {
     "codegen.c_access": "codegen.c.access",
@@ -313,7 +317,7 @@ class MovedFinder(MetaPathFinder):
         if not fullname.startswith("mlc.") or (found := new_name(fullname)) is None:
             return None
         warnings.warn(f"{fullname} is now {found}; the old name goes in the next release", DeprecationWarning, 2)
-        return spec_from_loader(fullname, _Alias(found))
+        return ModuleSpec(fullname, _Alias(found))
 
 
 def install() -> None:

@@ -383,8 +383,6 @@ def _tanh(b: FunctionText, x: str) -> str:
 
 
 def _sigmoid(b: FunctionText, x: str) -> str:
-    if b.has_scalef:
-        return b.op("fdiv", 1.0, b.op("fadd", _exp(b, b.op("fneg", x)), 1.0))
     # 2^-64 / (2^-64 + exp(-x) 2^-64): the power of two is a normal number for all x, the quotient perhaps none.
     x = b.clamp(x, -105.0, 43.0)
     n, biased = _nearest(b, x, -1.44269504088896341, MAGIC_F32 + EXPONENT_BIAS - 64)

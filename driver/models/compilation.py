@@ -10,6 +10,7 @@ from typing import Any
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
+from xdsl.passes import ModulePass
 
 from mlc.codegen.link import has_compiler, link_shared
 from mlc.dialects.attributes import EXTERNAL_COMPILER, GRAPH_DEVICE, MAIN_SYMBOLS
@@ -255,10 +256,10 @@ class Compilation:
         external = {name: op for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes}
         made = {name: self.external(op) for name, op in external.items()}
         sources = {name: op for name, op in sources.items() if name not in external}
-        passes = kernel_passes(self.options)
         compiled_for = {name: self.options.on(device_of(op) or HOST) for name, op in sources.items()}
-        by_target = {one.target: one for one in compiled_for.values()}
-        how = {target: _how(one) for target, one in by_target.items()}
+        by_target = {one.target: one for one in (self.options.on(HOST), *compiled_for.values())}
+        passes = {target: kernel_passes(one) for target, one in by_target.items()}
+        how = {target: _how(one, passes[target]) for target, one in by_target.items()}
         handed = self.options.schedules
         by_hand = {name: text for name, text in (handed.texts if handed else ())}
         cache = None if self.options.keep or self.options.validate else self.cache
@@ -272,12 +273,13 @@ class Compilation:
         origins = self.origins()
         scale = VALIDATED_EFFORT if self.options.validate else 1
         jobs = [
-            Job(name, origins.get(name, ()), self.work(name, op, compiled_for[name]), effort=scale * effort_of(op))
-            for name, op in ((name, sources[name]) for name in missing)
+            Job(name, origins.get(name, ()), self.work(name, op, one, passes[one.target]), effort=scale * effort_of(op))
+            for name, op, one in ((name, sources[name], compiled_for[name]) for name in missing)
         ]
         for target in self.devices.values():
             prepare(target)
-        with replayable(lambda error: _text_of(sources.get(error.kernel)), passes, self.kernel_compared):
+        host = passes[self.options.on(HOST).target]
+        with replayable(lambda error: _text_of(sources.get(error.kernel)), host, self.kernel_compared):
             results = self.results(jobs, beside)
         for name, data in zip(missing, results, strict=True):
             packed[name] = data
@@ -315,9 +317,11 @@ class Compilation:
             check_external(code, function, self.ctx, self.recorded, self.options)
         return code.kernel
 
-    def work(self, name: str, source: Operation, options: Options) -> Callable[[], bytes]:
-        """The job of one kernel, with the options of its device."""
-        passes, handed = self.passes_of(name, kernel_passes(options)), self.options.schedules
+    def work(
+        self, name: str, source: Operation, options: Options, device_passes: list[ModulePass]
+    ) -> Callable[[], bytes]:
+        """The job of one kernel, with the options and the passes of its device."""
+        passes, handed = self.passes_of(name, device_passes), self.options.schedules
 
         def work() -> bytes:
             try:
@@ -447,9 +451,9 @@ def _facts(host: Target, target: Target, kernels: Iterable[Target]) -> dict[str,
     return {"name": str(target), "cpu": target.cpu, "triple": target.triple, "cpu_features": features}
 
 
-def _how(options: Options) -> str:
+def _how(options: Options, passes: Sequence[ModulePass]) -> str:
     """The part of kernels' cache keys that says how they are compiled."""
-    return ",".join(map(pass_text, kernel_passes(options))) + options.key() + Target.parse(options.target).features
+    return ",".join(map(pass_text, passes)) + options.key() + Target.parse(options.target).features
 
 
 def device_of(kernel: Operation) -> str | None:

@@ -14,8 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
-from mlc.driver.cache import version_of
 from mlc.support.files import open_file
+from mlc.support.registered.plugins import version_of
 from mlc.support.threads import available_cpus
 
 if TYPE_CHECKING:

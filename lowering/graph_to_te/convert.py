@@ -10,7 +10,6 @@ become signless (the ops know the sign); stages have the locations of their grap
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -64,7 +63,6 @@ _DROPPED = (GRAPH_KERNEL, "sym_visibility", GRAPH_SYMBOLS, GRAPH_HASH, GRAPH_LAY
 FAMILIES = (bits, indexing, conv, conv_transpose, elementwise, matmul, movement, quantize, reduce, resize, winograd)
 
 
-@dataclass(frozen=True)
 class ConvertGraphToTe(ModulePass):
     """
     Kernels of graph ops as index expressions.

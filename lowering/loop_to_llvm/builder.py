@@ -120,8 +120,8 @@ class Builder:
         properties: dict[str, Attribute] | None = None,
     ) -> SSAValue:
         """Append an op with one result."""
-        op = cls.create(operands=operands, result_types=[result], properties=properties or {})
-        self.append(op)
+        op = cls.create(operands=operands, result_types=[result], properties=properties or {}, location=self.location)
+        self.block.add_op(op)
         return op.results[0]
 
     # --- constants ---

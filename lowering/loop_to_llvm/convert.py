@@ -220,9 +220,8 @@ class FunctionLowering:
         counts = [len(n) for n in natives]
         flat = [n for group in natives for n in group]
         head = b.new_block([i64, *(v.type for v in flat)])
-        exit_types = [v.type for v in flat]
         if extent is None:
-            after = b.new_block(exit_types)
+            after = b.new_block([v.type for v in flat])
             b.cond_br(b.icmp("slt", first, last), head, [first, *flat], after, flat)
         else:
             after = None
@@ -241,11 +240,14 @@ class FunctionLowering:
         following = b.add(head.args[0], b.int(1))
         more = b.icmp("slt", following, last)
         a.leave()
-        if after is None:
-            after = b.new_block(exit_types)
-        b.cond_br(more, head, [following, *out], after, out)
+        if after is None:  # it is entered from the last iteration alone, whose values it uses
+            after = b.new_block([])
+            results: Sequence[SSAValue] = out
+        else:
+            results = after.args
+        b.cond_br(more, head, [following, *out], after, out if after.args else [])
         b.block = after
-        self._define_groups(op.results, counts, after.args)
+        self._define_groups(op.results, counts, results)
 
     def _define_groups(self, values: Sequence[SSAValue], counts: Sequence[int], flat: Sequence[SSAValue]) -> None:
         at = 0

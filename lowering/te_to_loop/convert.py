@@ -29,7 +29,6 @@ from mlc.lowering.te_to_loop.reduce import accumulate, combine_region, initial, 
 from mlc.lowering.te_to_loop.scan import from_first_step
 
 
-@dataclass(frozen=True)
 class ConvertTeToLoop(ModulePass):
     """
     Convert te stages to loop nests.

@@ -8,7 +8,6 @@ a box: per dimension an expression that is fixed in the block, and constant boun
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp, StringAttr
@@ -291,7 +290,6 @@ def compact_buffers(func: loop.FuncOp) -> None:
             compact_buffer(part, order)
 
 
-@dataclass(frozen=True)
 class CompactBuffersPass(ModulePass):
     """
     A buffer that only one iteration of a loop uses moves into that loop, at the size of what it touches.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import IndexType, IntegerAttr, ModuleOp
@@ -68,7 +66,6 @@ def inline_unit_loops(func: loop.FuncOp) -> None:
             inline_unit_loop(op)
 
 
-@dataclass(frozen=True)
 class InlineUnitLoopsPass(ModulePass):
     """
     A loop of one iteration becomes its body, so that equal accesses have equal index expressions.

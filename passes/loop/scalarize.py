@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
@@ -11,7 +9,6 @@ from xdsl.passes import ModulePass
 from mlc.dialects import loop
 
 
-@dataclass(frozen=True)
 class ScalarizePass(ModulePass):
     """
     Make vectorized and unrolled loops serial, so that `loop-form-tiles` forms scalars and no tiles.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -16,7 +15,6 @@ from mlc.dialects import scalar, te
 from mlc.dialects.index import Index, dim
 
 
-@dataclass(frozen=True)
 class FactorReductionsPass(ModulePass):
     """
     Where it makes fewer products: `sum_k (e[i, k] * s[i]) * v[k, j] = (sum_k e[i, k] * v[k, j]) * s[i]`.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -25,7 +24,6 @@ EXPENSIVE = frozenset(
 ) - {math_dialect.CeilOp, math_dialect.TruncOp, math_dialect.RoundEvenOp, math_dialect.CopySignOp}
 
 
-@dataclass(frozen=True)
 class InlineStagesPass(ModulePass):
     """
     An elementwise chain becomes one stage; stages with the attribute `no_inline`, reductions and outputs stay.

@@ -121,6 +121,36 @@ def _is_editable(distribution: Distribution) -> bool:
     return re.search(r'"editable"\s*:\s*true', text) is not None
 
 
+def version_of(name: str) -> str:
+    """The version of a distribution that is installed; "?" of one that is not."""
+    return _version_of(name, tuple(sys.path))
+
+
+@lru_cache(maxsize=16)
+def _version_of(name: str, path: tuple[str, ...]) -> str:
+    """By the name of its folder, NAME-VERSION.dist-info; where there is none, as of an archive, by its metadata."""
+    wanted = _plain_name(name)
+    for place in dict.fromkeys(path):
+        for folder in _folders(place or os.curdir):
+            stem, _, version = folder.removesuffix(".dist-info").partition("-")
+            if folder.endswith(".dist-info") and version and _plain_name(stem) == wanted:
+                return version
+    from importlib import metadata
+
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "?"
+
+
+def _folders(place: str) -> list[str]:
+    """The names of the folders of metadata in a folder of Python's path, sorted."""
+    try:
+        return sorted(entry.name for entry in os.scandir(place) if entry.name.endswith(_INFO))
+    except OSError:
+        return []
+
+
 @lru_cache(maxsize=4)
 def _plugins(path: tuple[str, ...]) -> tuple[Plugin, ...]:
     found: dict[str, Plugin] = {}
@@ -135,16 +165,12 @@ def _plugins(path: tuple[str, ...]) -> tuple[Plugin, ...]:
 
 def _distributions(place: str) -> Iterator[Distribution]:
     """Those in a folder of Python's path whose entry points name a group of mlc's; all of an archive."""
-    try:
-        names = sorted(entry.name for entry in os.scandir(place) if entry.name.endswith(_INFO))
-    except NotADirectoryError:
+    if os.path.isfile(place):
         from importlib.metadata import distributions
 
         yield from distributions(path=[place])
         return
-    except OSError:
-        return
-    for name in names:
+    for name in _folders(place):
         try:
             with open(os.path.join(place, name, "entry_points.txt"), "rb") as file:
                 text = file.read()

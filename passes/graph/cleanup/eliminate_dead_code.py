@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
@@ -29,7 +27,6 @@ def _clean(block: Block) -> int:
     return count
 
 
-@dataclass(frozen=True)
 class EliminateDeadCodePass(ModulePass):
     """
     Erase ops without effect whose results are not used.

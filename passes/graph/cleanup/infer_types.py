@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import FunctionType, ModuleOp
 from xdsl.dialects.func import ReturnOp
@@ -79,7 +77,6 @@ def _given_type(op: GraphOp) -> Attribute:
     return result
 
 
-@dataclass(frozen=True)
 class InferTypesPass(ModulePass):
     """
     Infer result types anew from the functions' arguments; a reshape's leading size follows a changed batch.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import CallOp as FuncCallOp
@@ -69,7 +67,6 @@ class Inliner:
         self.done.add(function)
 
 
-@dataclass(frozen=True)
 class InlinePass(ModulePass):
     """
     Replace calls of functions flagged `graph.inline` by their bodies; graph-remove-unused-functions drops the rest.

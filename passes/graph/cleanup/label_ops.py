@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
@@ -60,7 +59,6 @@ def layouts_of(function: FuncOp) -> list[str]:
     return list(found)
 
 
-@dataclass(frozen=True)
 class LabelOpsPass(ModulePass):
     """
     Attach the hash of its structure and the layouts of its ops to each function, for tools that read the program.

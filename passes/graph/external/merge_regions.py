@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Attribute, Block, Operation
@@ -80,7 +78,6 @@ def _compiler(op: Operation) -> str | None:
     return found.data if isinstance(found, StringAttr) and compiler_of(found.data).merge else None
 
 
-@dataclass(frozen=True)
 class MergeRegionsPass(ModulePass):
     """
     Number the regions that external compilers take over: matches of one compiler that read from each other share one.

@@ -162,7 +162,6 @@ def sort_block(block: Block) -> None:
         block.add_ops(ops[k] for k in sorted_)
 
 
-@dataclass(frozen=True)
 class PartitionGraphPass(ModulePass):
     """
     Move each annotated region to a private function with the attribute `compiler`, which no graph pass looks into.

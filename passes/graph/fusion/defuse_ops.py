@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -32,7 +30,6 @@ def defuse(fused: FusedOp) -> None:
     fused.erase()
 
 
-@dataclass(frozen=True)
 class DefuseOpsPass(ModulePass):
     """
     Move the ops of fused regions back into the function.

@@ -136,7 +136,6 @@ def _reshaped(value: SSAValue, type_: Attribute, at: Operation) -> SSAValue:
     return op.result
 
 
-@dataclass(frozen=True)
 class CollapseDimsPass(ModulePass):
     """
     Collapse the rows and columns of pictures of symbolic sizes, or of blocked layouts, to one axis,

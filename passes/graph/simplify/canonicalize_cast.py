@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -25,7 +23,6 @@ def widens(op: CastOp) -> bool:
     return source.size < target.size
 
 
-@dataclass(frozen=True)
 class CanonicalizeCastPass(ModulePass):
     """
     Give each pointwise reader of a widening cast a cast of its own, so that fusion stores the narrow value alone.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -26,7 +24,6 @@ def add_of_bias(op: BiasAddOp, rw: Rewriter) -> Replacement:
     return rw.make(AddOp, x, bias)
 
 
-@dataclass(frozen=True)
 class CanonicalizeOpsPass(ModulePass):
     """
     Write bias_add as add, so that later passes find all sums as one op with broadcasting.

@@ -193,7 +193,6 @@ def _padding(
     return None if min(result) < 0 else (result[0], result[1], result[2], result[3])
 
 
-@dataclass(frozen=True)
 class FlattenAtrousConvPass(ModulePass):
     """
     Make one dilated convolution of space-to-batch, a convolution and batch-to-space.

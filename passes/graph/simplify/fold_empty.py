@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -15,7 +13,6 @@ from mlc.passes.graph.shared.constants import SOURCES, is_static
 from mlc.passes.rewriting import blocks
 
 
-@dataclass(frozen=True)
 class FoldEmptyPass(ModulePass):
     """
     Ops with empty results or only empty operands become constants; empty operands of concatenations are removed.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -318,7 +317,6 @@ def _root(value: SSAValue) -> SSAValue | None:
     return op.operands[0] if op is not None and op.operands[0] is op.operands[1] else None
 
 
-@dataclass(frozen=True)
 class SimplifyExprPass(ModulePass):
     """
     Fewer and cheaper ops by algebra: constants of sums and products join, shifts come last, squares are completed.

@@ -207,7 +207,6 @@ def partition(func: loop.FuncOp) -> None:
     cut_at_masks(func)
 
 
-@dataclass(frozen=True)
 class PartitionPass(ModulePass):
     """
     A loop whose last iterations are outside of a block's domain becomes two, the first without a predicate.

@@ -30,8 +30,8 @@ def shorten(
     for tiles in around:
         k = space.numbers.get(tiles.iv)
         if k is not None and _is_loop_over_tiles(tiles) and _is_linear(e, k) and _is_inside(tiles, term, space):
-            if (plan := Plan.of(tiles, k, term, e, span, space)) is not None:
-                return plan.apply()
+            if (last := LastTiles.of(tiles, k, term, e, span, space)) is not None:
+                return last.apply()
     return None
 
 
@@ -54,7 +54,7 @@ def _is_linear(e: Index, number: int) -> bool:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LastTiles:
     """The trip count of a loop over tiles where a term has its last value: whole tiles, and perhaps a partial one."""
 
     tiles: loop.ForOp
@@ -68,13 +68,13 @@ class Plan:
     space: IndexSpace
 
     @staticmethod
-    def of(tiles: loop.ForOp, number: int, term: Term, e: Index, span: Range, space: IndexSpace) -> Plan | None:
+    def of(tiles: loop.ForOp, number: int, term: Term, e: Index, span: Range, space: IndexSpace) -> LastTiles | None:
         """The plan by a predicate `e >= 0`; None where the other predicates in the loop do not agree with it."""
         extent, step = tiles.extent, -e.coefficient(number)
         assert extent is not None
         low, high = (replace_terms(e, {term: const(span[1])}) + dim(number) * step).bounds(space.ranges)
         whole, end = max(0, low // step + 1), max(0, high // step + 1)
-        plan = Plan(tiles, number, term, span, whole, min(end, extent), space)
+        plan = LastTiles(tiles, number, term, span, whole, min(end, extent), space)
         return plan if whole < extent and end - whole <= 1 and plan.ends_all_blocks() else None
 
     def ends_all_blocks(self) -> bool:

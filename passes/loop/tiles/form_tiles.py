@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.context import Context
@@ -410,7 +409,6 @@ def form_tiles(func: loop.FuncOp) -> None:
             )
 
 
-@dataclass(frozen=True)
 class FormTilesPass(ModulePass):
     """
     Vectorized loops around a block become the axes of tiles: loads, arithmetic and stores of n-D vectors.

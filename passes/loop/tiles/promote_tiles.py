@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
@@ -368,7 +367,6 @@ def promote_tiles(func: loop.FuncOp) -> None:
     Promotion(func).run()
 
 
-@dataclass(frozen=True)
 class PromoteTilesPass(ModulePass):
     """
     An accumulator that a loop loads and stores at one place becomes a value that the loop carries.

@@ -10,8 +10,6 @@ may not, and stay as they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import ModuleOp
@@ -104,7 +102,6 @@ def _behind(op: Operation) -> list[Operation]:
     return found
 
 
-@dataclass(frozen=True)
 class StartSumsPass(ModulePass):
     """
     An integer that is added to a finished sum is the sum's initial value instead.

@@ -11,8 +11,8 @@
 // UNIT:        ^bb1(%{{.*}}: i64, %[[ACC:.*]]: !llvm_ext.x86_amx):
 // UNIT:          %[[A:.*]] = llvm_ext.intrinsic "llvm.x86.tileloadd64.internal"
 // UNIT:          %[[B:.*]] = llvm_ext.intrinsic "llvm.x86.tileloadd64.internal"
-// UNIT:          llvm_ext.intrinsic "llvm.x86.tdpbf16ps.internal"(%{{.*}}, %[[ACC]], %[[A]], %[[B]])
-// UNIT:        ^bb2(%[[SUM:.*]]: !llvm_ext.x86_amx):
+// UNIT:          %[[SUM:.*]] = llvm_ext.intrinsic "llvm.x86.tdpbf16ps.internal"(%{{.*}}, %[[ACC]], %[[A]], %[[B]])
+// UNIT:        ^bb2:
 // UNIT:          llvm_ext.intrinsic "llvm.x86.tilestored64.internal"(%{{.*}}, %[[SUM]])
 // VECTORS-LABEL: llvm.func @product
 // VECTORS-NOT:   x86_amx

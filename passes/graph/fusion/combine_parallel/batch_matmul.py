@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.ir import SSAValue
@@ -53,7 +52,6 @@ class Products(Family[BatchMatmulOp]):
         return Contraction(prod(batch), rows, columns, depth, data, weights)
 
 
-@dataclass(frozen=True)
 class CombineParallelBatchMatmulPass(CombineParallelPass):
     """
     Make products of the same left operand and constants one product, with the pointwise ops behind them.

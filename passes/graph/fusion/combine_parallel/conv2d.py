@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.ir import SSAValue
@@ -61,7 +60,6 @@ class Convolutions(Family[Conv2dOp]):
         return machine.copy(prod(shape), False) if shape[1] % block else super().copies(op, machine, block)
 
 
-@dataclass(frozen=True)
 class CombineParallelConv2dPass(CombineParallelPass):
     """
     Make convolutions of one picture with equal windows one convolution, with the pointwise ops behind them.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from xdsl.ir import SSAValue
@@ -51,7 +50,6 @@ class DenseLayers(Family[DenseOp]):
         return Contraction(1, rows, outputs, depth, rows * depth, outputs * depth)
 
 
-@dataclass(frozen=True)
 class CombineParallelDensePass(CombineParallelPass):
     """
     Make dense layers of the same data one layer, with the pointwise ops behind them.

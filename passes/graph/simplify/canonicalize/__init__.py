@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -147,7 +146,6 @@ class _Recorder(PatternRewriter):
 RULES = Rules(DIALECT, MOVES, CONCATS, SHUFFLES, TOKENS, SINKS, LOCAL)
 
 
-@dataclass(frozen=True)
 class CanonicalizePass(ModulePass):
     """
     Collapse chains of reshapes, transposes, layouts and casts, drop ops without effect, and remove dead code.

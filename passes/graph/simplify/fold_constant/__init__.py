@@ -284,7 +284,6 @@ def _bytes(type: Tensor) -> int:
     return _elements(type) * numpy_dtype(type.element_type).itemsize
 
 
-@dataclass(frozen=True)
 class FoldConstantPass(ModulePass):
     """
     Evaluate ops that depend on weights and constants only.

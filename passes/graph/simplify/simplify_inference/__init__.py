@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -21,7 +19,6 @@ from mlc.passes.rewriting import Rules, apply_rules
 RULES = Rules(NORMS, ACTIVATIONS, LOOKUPS, AFFINE, WINDOWS)
 
 
-@dataclass(frozen=True)
 class SimplifyInferencePass(ModulePass):
     """
     Recognise layer norm, softmax, gelu, silu, hard_swish, table look-ups and global pools; turn batch norm into a

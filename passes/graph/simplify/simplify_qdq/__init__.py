@@ -17,7 +17,6 @@ It must run before constants are folded, which would make floats of quantised we
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, f32
@@ -200,7 +199,6 @@ STAGES = (BYTES_KEPT, TABLES, PRODUCTS, CONTRACTIONS, BIASES, MEANS, ROUNDED, LO
 """Each table is applied to a fixed point before the next."""
 
 
-@dataclass(frozen=True)
 class SimplifyQdqPass(ModulePass):
     """
     Contractions between `graph.dequantize` and `graph.quantize` become integer kernels with a requantising epilogue.

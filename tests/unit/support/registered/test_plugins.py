@@ -2,11 +2,12 @@
 
 import sys
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from mlc.support.registered.plugins import entry_points, plugins, plugins_key
+from mlc.support.registered.plugins import entry_points, plugins, plugins_key, version_of
 
 
 def install(site: Path, name: str, version: str, points: str, kind: str = "dist-info") -> None:
@@ -33,6 +34,20 @@ def test_only_those_of_mlc_are_found(site: Path) -> None:
     assert list(entry_points("mlc.strategies")) == ["fast"]
     assert "console_scripts" not in plugins_key()
     assert "first-one 1.5" in plugins_key()
+
+
+def test_the_version_of_a_distribution(site: Path) -> None:
+    install(site / "a", "Some.Name", "1.5+cpu", "")
+    install(site / "b", "some_name", "9", "")
+    install(site / "b", "other", "2", "", "egg-info")
+    assert version_of("some-name") == version_of("Some_Name") == "1.5+cpu"
+    assert version_of("other") == "2"
+    assert version_of("absent") == "?"
+
+
+def test_versions_are_those_of_importlib() -> None:
+    for name in ("xdsl", "llvmlite", "ml_dtypes", "typing-extensions"):
+        assert version_of(name) == metadata.version(name)
 
 
 def test_a_distribution_in_an_archive(site: Path) -> None:
