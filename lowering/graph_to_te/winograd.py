@@ -93,11 +93,13 @@ def conv2d_winograd(op: Conv2dWinogradOp, x: Tensor, u: Tensor) -> Tensor:
     shape_v, axes_v = (ic, t, t, *grid.shape, ii), ["ic", "a", "b", *grid.names, "ii"]
     columns = te.compute(shape_v, column_sums, "v_columns", axes=axes_v, attrs=te.NO_INLINE)
     v = te.compute(shape_v, row_sums, "v", axes=axes_v, attrs=te.NO_INLINE)
-    ico, ici = te.reduce_axis(ic, "ic"), te.reduce_axis(ii, "ii")
+    each = u.shape[3]
+    ico, ici = te.reduce_axis(each, "ic"), te.reduce_axis(ii, "ii")
 
     def multiplied_at(o: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> te.Reduction:
         *k, e = rest
-        return te.sum(v[(ico, a, b, *k, ici)] * u[a, b, o, ico, ici, e], axis=[ico, ici])
+        first = o // (oc // op.groups) * each if op.groups > 1 else 0
+        return te.sum(v[(ico + first, a, b, *k, ici)] * u[a, b, o, ico, ici, e], axis=[ico, ici])
 
     products = te.compute(
         (oc, t, t, *grid.shape, oi), multiplied_at, "m", axes=["oc", "a", "b", *grid.names, "oi"], reduce=[ico, ici],

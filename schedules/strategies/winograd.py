@@ -23,7 +23,7 @@ from mlc.schedules.knobs import AUTO
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.targets.cost.caches import is_far
-from mlc.targets.cost.tiles import register_tile
+from mlc.targets.cost.tiles import divisors, register_tile
 from mlc.targets.cost.winograd import Block, problem
 from mlc.targets.target import Target
 
@@ -57,7 +57,8 @@ class WinogradSchedule:
         self.size = self.v.extents[1] - 2
         batch, blocks, height, width, block = self.y.extents
         v, wide = self.v.extents, self.m.extents[-3]
-        work = problem(self.size, batch, (height, width), (v[0], v[-1]), (blocks, block), wide, self.lanes)
+        groups = v[0] // self.m.extents[-2]
+        work = problem(self.size, batch, (height, width), (v[0], v[-1]), (blocks, block), wide, self.lanes, groups)
         self.work = work
         self.rows, self.columns = work.tile_rows, work.tile_columns
 
@@ -86,12 +87,16 @@ class WinogradSchedule:
         default = (0, 0) if best.whole else (best.rows, best.columns)
         return {**ways, default: best}[self.s.choose("tiles", tuple(ways), default)]
 
-    def _register_tile(self, count: int, vectors: int, unit: int) -> tuple[int, int]:
-        """(tiles, vectors of channels) of the product's register tile."""
-        tile = register_tile(count, vectors, self.target, unit=unit)
+    def _register_tile(self, count: int, blocks: int) -> tuple[int, int]:
+        """(tiles, blocks of channels) of the register tile of so many blocks' product; the blocks are of one group."""
+        unit, blocks = -(-self.m.extents[-3] // self.lanes), min(blocks, self.m.extents[0] // self.work.groups)
+        tile = register_tile(count, unit * blocks, self.target, unit=unit)
         rows = self.s.choose("tile_rows", (AUTO, *TRIED_ROWS), AUTO)
-        columns = self.s.choose("tile_columns", (AUTO, *(n for n in TRIED_COLUMNS if n * unit <= vectors)), AUTO)
-        return min(rows, count) or tile.rows, columns * unit or tile.vectors
+        columns = self.s.choose("tile_columns", (AUTO, *(n for n in TRIED_COLUMNS if n <= blocks)), AUTO)
+        taken = columns or max(1, tile.vectors // unit)
+        if self.work.groups > 1:
+            taken = max(n for n in divisors(blocks) if n <= taken)
+        return min(rows, count) or tile.rows, taken
 
     def _parallel(self, loop: SSAValue) -> None:
         if self.threads > 1:
@@ -109,8 +114,7 @@ class WinogradSchedule:
         blocks, width = self.m.extents[0], self.m.extents[4]
         if self.threads > 1 or width != self.y.extents[4]:
             return 0
-        wide = -(-width // self.lanes)
-        group = max(1, self._register_tile(self.v.extents[3], wide * blocks, wide)[1] // wide)
+        _, group = self._register_tile(self.v.extents[3], blocks)
         return group if group < blocks else 0
 
     def _by_channels(self, group: int) -> None:
@@ -186,9 +190,9 @@ class WinogradSchedule:
             s, grid, self.y, self.work.cycles(Block(rows, self.columns), self.target, 1), self.target, self.threads
         )
         oc, a, b, n, th, tw, oi, ic, ii = s.loops(s.block(self.m.name), 9, under=top)
-        wide, blocks = -(-self.m.extents[6] // self.lanes), self.m.extents[0]
-        rows, vectors = self._register_tile(self.columns, wide * blocks, wide)
-        oc_outer, oc = self._split(oc, blocks, max(1, vectors // wide))
+        blocks = self.m.extents[0]
+        rows, taken = self._register_tile(self.columns, blocks)
+        oc_outer, oc = self._split(oc, blocks, taken)
         tw_outer, tw = s.split(tw, [None, rows])
         group = [oc] if blocks > 1 else []
         s.reorder(a, b, *(oc_outer if group else [oc]), n, th, tw_outer, ic, ii, tw, *group, oi)
@@ -231,9 +235,9 @@ class WinogradSchedule:
         """m, or `blocks` of its blocks of channels: a matrix product a point of a tile; loops over its weights."""
         s, st = self.s, self.m
         oc, a, b, t, oi, ic, ii = s.loops(s.block(st.name), 7, under=under)
-        wide, blocks = -(-st.extents[4] // self.lanes), blocks or st.extents[0]
-        rows, vectors = self._register_tile(count, wide * blocks, wide)
-        oc_outer, oc = self._split(oc, blocks, max(1, vectors // wide))
+        blocks = blocks or st.extents[0]
+        rows, taken = self._register_tile(count, blocks)
+        oc_outer, oc = self._split(oc, blocks, taken)
         t_outer, t = self._split(t, count, rows)
         group = [oc] if blocks > 1 else []
         order = [a, b, *(oc_outer if group else [oc])]

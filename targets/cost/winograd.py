@@ -47,6 +47,8 @@ class WinogradProblem:
     input_vectors: int
     output_vectors: int
     product_vectors: int
+    """Vectors of the output channels of a group."""
+    groups: int = 1
 
     @property
     def points(self) -> int:
@@ -56,7 +58,7 @@ class WinogradProblem:
     @property
     def weight_bytes(self) -> int:
         """Bytes of the transformed weights."""
-        return FLOAT_BYTES * self.points * self.inputs * self.outputs
+        return FLOAT_BYTES * self.points * self.inputs * self.outputs // self.groups
 
     def tile_bytes(self, count: int) -> int:
         """Bytes of transformed tiles, of the picture and of the result."""
@@ -75,7 +77,7 @@ class WinogradProblem:
         count = all_tiles if block.whole else block.rows * block.columns
         blocks = all_tiles / count
         tile = register_tile(count, self.product_vectors, target)
-        tiles = self.points * blocks * ceil(count / tile.rows) * ceil(self.product_vectors / tile.vectors)
+        tiles = self.points * blocks * ceil(count / tile.rows) * ceil(self.product_vectors / tile.vectors) * self.groups
         product = self.points * all_tiles * self.inputs * self.product_vectors / core.fmas_per_cycle
         product += core.tile_cycles * tiles
         forth = core.transform_cycles_per_vector * self.input_vectors
@@ -138,7 +140,14 @@ def direct_cycles(points: float, inputs: int, outputs: int, vectors: float, targ
 
 
 def problem(
-    m: int, batch: int, size: tuple[int, int], inputs: tuple[int, int], outputs: tuple[int, int], wide: int, lanes: int
+    m: int,
+    batch: int,
+    size: tuple[int, int],
+    inputs: tuple[int, int],
+    outputs: tuple[int, int],
+    wide: int,
+    lanes: int,
+    groups: int = 1,
 ) -> WinogradProblem:
     """
     The problem of a picture of height x width results, channels as (blocks, channels of a block).
@@ -155,5 +164,6 @@ def problem(
         channels,
         inputs[0] * ceil(inputs[1] / lanes),
         outputs[0] * ceil(outputs[1] / lanes),
-        channels // wide * ceil(wide / lanes),
+        channels // wide // groups * ceil(wide / lanes),
+        groups,
     )

@@ -109,7 +109,8 @@ class Conv2dWinogradOp(GraphOp):
     (tensor<1x4x8x8x16xf32>, tensor<6x6x1x4x16x24xf32>) -> tensor<1x3x8x8x8xf32>`
 
     %u is the result of graph.winograd_weight for tiles of `tile` x `tile` outputs. The result's blocks hold `block`
-    channels (0: as many as the blocks of %u).
+    channels (0: as many as the blocks of %u). With `groups`, each of so many parts of the result's blocks of %u reads
+    its part of the image's.
     """
 
     name = "graph.conv2d_winograd"
@@ -120,6 +121,7 @@ class Conv2dWinogradOp(GraphOp):
     tile = Int(4)
     block = Int(0)
     padding = Ints((1, 1, 1, 1))
+    groups = Int(1)
 
     def infer_types(self) -> list[Tensor]:
         x, u = (shape_of(t) for t in self.input_types)
@@ -127,8 +129,11 @@ class Conv2dWinogradOp(GraphOp):
             raise VerifyException(f"expected a tile of {' or '.join(map(str, MATRICES))} outputs, but got {self.tile}")
         if len(u) != 6 or list(u[:2]) != [self.tile + 2] * 2:
             raise VerifyException(f"expected weights of {self.tile + 2} x {self.tile + 2} points, but got {u}")
-        if len(x) != 5 or list(x[1::3]) != list(u[3:5]):
-            raise VerifyException(f"expected an image in the weights' blocks of {u[3:5]} channels, but got {x}")
+        if self.groups < 1 or not isinstance(u[2], int) or u[2] % self.groups:
+            raise VerifyException(f"expected groups that divide {u[2]} blocks of channels, but got {self.groups}")
+        if len(x) != 5 or list(x[1::3]) != [u[3] * self.groups, u[4]]:
+            of = f", {self.groups} times" if self.groups > 1 else ""
+            raise VerifyException(f"expected an image in the weights' blocks of {u[3:5]} channels{of}, but got {x}")
         channels, block = u[2] * u[5], self.block or u[5]
         if not isinstance(channels, int) or not isinstance(block, int) or channels % block:
             raise VerifyException(f"expected a block that divides {channels} channels, but got {block}")
@@ -148,7 +153,9 @@ class Conv2dWinogradOp(GraphOp):
         room[:, :, top : top + rows, left : left + columns] = x[:, :, :rows, :columns]
         windows = np.lib.stride_tricks.sliding_window_view(room, (t, t), axis=(2, 3))[:, :, ::m, ::m]
         v = np.einsum("ai,bj,nchwkij->abnchwk", bt, bt, windows, optimize=True)
-        product = np.einsum("abnchwk,abockx->abnohwx", v, u, optimize=True)
+        apart = v.reshape(t, t, n, self.groups, -1, th, tw, v.shape[-1]), u.reshape(t, t, self.groups, -1, *u.shape[3:])
+        product = np.einsum("abngchwk,abgockx->abngohwx", *apart, optimize=True)
+        product = product.reshape(t, t, n, -1, th, tw, u.shape[-1])
         y = np.einsum("ra,sb,abnohwx->noxhrws", at, at, product, optimize=True)
         y = y.reshape(n, -1, block, th * m, tw * m)[:, :, :, :height, :width]
         return (np.ascontiguousarray(y.transpose(0, 1, 3, 4, 2)),)
@@ -166,6 +173,7 @@ class Conv2dWinogradOp(GraphOp):
             one((1, 2, 8, 9, 4), (2, 2, 4, 4), 4),
             one((2, 1, 5, 7, 4), (1, 1, 4, 8), 2, padding=(0, 1, 2, 0)),
             one((1, 1, 5, 5, 4), (1, 1, 4, 12), 4, block=4),
+            one((1, 4, 5, 6, 4), (4, 2, 4, 4), 4, groups=2),
         ]
 
 

@@ -89,7 +89,8 @@ def _transformed(fused: FusedOp, site: Site, weight: SSAValue, form: WinogradWei
     made: list[GraphOp] = []
     owner = weight.owner
     (x, inner), (y, outer) = site.channels
-    if isinstance(owner, LayoutTransformOp) and shape_of(owner.operands[0].type) == (y * outer, x * inner, 3, 3):
+    plain_shape = (y * outer, x * inner // site.op.groups, 3, 3)
+    if isinstance(owner, LayoutTransformOp) and shape_of(owner.operands[0].type) == plain_shape:
         plain = owner.operands[0]
     else:
         made.append(LayoutTransformOp.make(weight, src=site.op.kernel_layout, dst="OIHW"))

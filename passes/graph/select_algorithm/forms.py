@@ -84,7 +84,7 @@ def weight_of(site: Site, algorithm: str, lanes: int) -> WinogradWeight | None:
     if not (tile := TILES[algorithm]):
         return None
     inputs, outputs = site.channels
-    return WinogradWeight(tile, inputs[1], product_block(outputs, lanes))
+    return WinogradWeight(tile, inputs[1], product_block(outputs, lanes, site.op.groups))
 
 
 def with_algorithm(site: Site, algorithm: str, lanes: int) -> Site:
@@ -93,11 +93,12 @@ def with_algorithm(site: Site, algorithm: str, lanes: int) -> Site:
         return site
     op, block, weight = site.op, site.block, weight_of(site, algorithm, lanes)
     (x, inner), (y, outer) = site.channels
+    each = x // op.groups
     if weight is None:
-        shape = (y, x, 3, 3, inner, outer)
+        shape = (y, each, 3, 3, inner, outer)
     else:
         points, wide = weight.tile + 2, weight.block_out
-        shape = (points, points, y * outer // wide, x, inner, wide)
+        shape = (points, points, y * outer // wide, each, inner, wide)
     argument = block.insert_arg(tensor(shape), site.weight)
     argument.name_hint = block.args[site.weight + 1].name_hint
     new = _made(op, argument, weight, (inner, outer))
@@ -119,13 +120,19 @@ def _made(op: Convolution, weight: SSAValue, form: WinogradWeight | None, blocks
             op.operands[0],
             weight,
             padding=tuple(op.padding),
+            groups=op.groups,
             data_layout=data,
             kernel_layout=kernel,
             location=op.location,
         )
-    block = outer if form.block_out != outer else 0
     return Conv2dWinogradOp.make(
-        op.operands[0], weight, tile=form.tile, block=block, padding=tuple(op.padding), location=op.location
+        op.operands[0],
+        weight,
+        tile=form.tile,
+        block=outer if form.block_out != outer else 0,
+        padding=tuple(op.padding),
+        groups=op.groups,
+        location=op.location,
     )
 
 
@@ -174,7 +181,8 @@ def _meaning(site: Site, op: Operation) -> str:
     if op is site.block.last_op:
         return "result"
     if op is site.op:
-        return f"conv2d 3x3 {list(site.op.padding)}"
+        groups = f" of {site.op.groups} groups" if site.op.groups > 1 else ""
+        return f"conv2d 3x3 {list(site.op.padding)}{groups}"
     return f"{op.name} {[f'{name}={attribute}' for name, attribute in sorted(op.properties.items())]}"
 
 

@@ -33,19 +33,21 @@ class Shape:
     outputs: tuple[int, int]
     inside: float
     """The part of the direct sum's products that are by elements of the picture, not of its padding."""
+    groups: int = 1
 
     def direct_cycles(self, target: Target, threads: int) -> float:
         """The time of the direct sum, pixels sharing vectors that a block of channels leaves half empty."""
         lanes, block = target.lanes("f32"), self.outputs[1]
         vectors = self.outputs[0] * (block / lanes if lanes % block == 0 else ceil(block / lanes))
         points = self.batch * prod(self.size) * (self.inside if self.inside <= CLIPPED_SHARE else 1.0)
-        return direct_cycles(points, prod(self.inputs), prod(self.outputs), vectors, target, threads)
+        return direct_cycles(points, prod(self.inputs) // self.groups, prod(self.outputs), vectors, target, threads)
 
     def winograd_cycles(self, m: int, target: Target, threads: int) -> float:
         """The time of the best schedule of F(m x m, 3 x 3)."""
         lanes = target.lanes("f32")
-        wide = product_block(self.outputs, lanes)
-        return problem(m, self.batch, self.size, self.inputs, self.outputs, wide, lanes).best(target, threads)[0]
+        wide = product_block(self.outputs, lanes, self.groups)
+        work = problem(m, self.batch, self.size, self.inputs, self.outputs, wide, lanes, self.groups)
+        return work.best(target, threads)[0]
 
     def choose(self, target: Target, threads: int, growth: float) -> int:
         """The tile size m that is fastest within the budget; 0 for the direct sum."""
@@ -85,26 +87,25 @@ def _shape_in_blocks(op: Conv2dOp, lanes: int) -> Shape | None:
         usual_shape(op, type) for type in (op.type, op.operands[0].type)
     )
     (x, y) = (channel_block(channels, lanes) for channels in (inputs, outputs))
-    if min(x, y) < WINOGRAD_LEAST_CHANNELS or inputs % x or outputs % y:
+    if min(x, y) < WINOGRAD_LEAST_CHANNELS or inputs % x or outputs % y or op.groups > 1:
         return None
     return Shape(batch, (height, width), (inputs // x, x), (outputs // y, y), part_inside(op.padding, (height, width)))
 
 
 def _has_algorithms(op: Conv2dOp) -> bool:
     """Whether an op's parameters allow Winograd's transforms."""
-    steps = tuple(op.strides) == (1, 1) == tuple(op.dilation)
-    return steps and op.groups == 1 and not op.channels and not op.out_dtype and not op.pad_value
+    return tuple(op.strides) == (1, 1) == tuple(op.dilation) and not op.out_dtype and not op.pad_value
 
 
-def product_block(outputs: tuple[int, int], lanes: int) -> int:
-    """The block of output channels that fills vectors best: 24 channels in blocks of 8 are multiplied as 24."""
-    channels, block = prod(outputs), outputs[1]
+def product_block(outputs: tuple[int, int], lanes: int, groups: int = 1) -> int:
+    """The block of a group's output channels that fills vectors best: 24 in blocks of 8 are multiplied as 24."""
+    channels, block = prod(outputs) // groups, outputs[1]
     sizes = [b for b in range(block, min(channels, PRODUCT_BLOCK_VECTORS * lanes) + 1, block) if channels % b == 0]
     return min(sizes, key=lambda b: (ceil(b / lanes) / b, b), default=block)
 
 
 def shape_if_eligible(op: Conv2dOp) -> Shape | None:
-    """The sizes of a blocked 3 x 3 convolution of stride 1, whatever its weight is; None of any other."""
+    """The sizes of a blocked 3 x 3 convolution of stride 1 and groups of whole blocks; None of any other."""
     data, kernel = layout(op.data_layout), layout(op.kernel_layout)
     if not _has_algorithms(op) or str(op.type.element_type) != "f32":
         return None
@@ -117,7 +118,10 @@ def shape_if_eligible(op: Conv2dOp) -> Shape | None:
         return None
     batch, blocks, height, width, block = usual_shape(op, op.type)
     x = usual_shape(op, op.operands[0].type)
-    return Shape(batch, (height, width), (x[1], x[4]), (blocks, block), part_inside(op.padding, (height, width)))
+    if shape_of(op.operands[1].type)[1] * op.groups != x[1] or blocks % op.groups:
+        return None
+    inside = part_inside(op.padding, (height, width))
+    return Shape(batch, (height, width), (x[1], x[4]), (blocks, block), inside, op.groups)
 
 
 def part_inside(padding: Sequence[int], size: Sequence[int]) -> float:

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from xdsl.parser import Parser
 
 import mlc
@@ -160,6 +162,7 @@ SHAPES = [  # batch, channels in and out, height, width, padding
     ((1, 96, 24, 41, 43, (1, 0, 1, 2)), 1),  # blocks of 8 channels, prime sizes
     ((1, 48, 40, 7, 47, (1, 1, 1, 1)), 1),
     ((2, 128, 32, 13, 12, (1, 1, 1, 1)), 2),
+    ((1, 113, 61, 19, 23, (1, 1, 1, 1)), 1),  # blocks of 16 channels, the last of them padded
 ]
 
 
@@ -168,6 +171,53 @@ def test_compiled_winograd_agrees_with_the_direct_sum(shape: tuple[Any, ...], th
     exe, x, expected = compiled(*shape, threads=threads)
     assert is_fast(exe, x)
     np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=3e-5)
+
+
+GROUPED = [  # batch, groups, channels of a group in and out, height, width, target, threads
+    (1, 2, 32, 48, 24, 20, "native", 1),
+    (2, 3, 64, 16, 13, 22, "native", 2),
+    (1, 8, 32, 32, 15, 17, "x86-64-v3", 1),
+    (1, 2, 24, 40, 21, 19, "x86-64-v3", 2),
+    (1, 4, 16, 48, 19, 26, "x86-64-v2", 1),
+]
+
+
+def grouped(groups: int, c: int, k: int, picture: list[Any]) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A convolution of groups of c channels in and k out, and its weight."""
+    weight = np.random.default_rng(2).standard_normal((groups * k, c, 3, 3)) / np.sqrt(9 * c)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [picture[0], groups * c, *picture[1:]])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    conv = helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4, group=groups)
+    nodes = [conv, helper.make_node("Relu", ["c"], ["y"])]
+    stored = numpy_helper.from_array(weight.astype(np.float32), "w")
+    return helper.make_model(helper.make_graph(nodes, "g", [x], [y], [stored])), weight
+
+
+def direct_groups(x: np.ndarray, weight: np.ndarray, groups: int) -> np.ndarray:
+    parts = zip(np.split(x, groups, axis=1), np.split(weight, groups), strict=True)
+    return np.maximum(np.concatenate([direct(one, w, (1, 1, 1, 1)) for one, w in parts], axis=1), 0)
+
+
+@pytest.mark.parametrize(("n", "groups", "c", "k", "h", "w", "target", "threads"), GROUPED)
+def test_groups_of_whole_blocks(n: int, groups: int, c: int, k: int, h: int, w: int, target: str, threads: int) -> None:
+    proto, weight = grouped(groups, c, k, [n, h, w])
+    exe = mlc.compile(proto, threads=threads, target=target, cache=False)
+    x = np.random.default_rng(3).standard_normal((n, groups * c, h, w))
+    assert is_fast(exe, x.astype(np.float32))
+    np.testing.assert_allclose(
+        exe({"x": x.astype(np.float32)})["y"], direct_groups(x, weight, groups), rtol=1e-4, atol=3e-5
+    )
+
+
+def test_groups_of_open_sizes() -> None:
+    proto, weight = grouped(3, 32, 32, [1, "h", "w"])
+    exe = mlc.compile(proto, threads=2, cache=False)
+    for h, w in [(5, 9), (31, 40)]:
+        x = np.random.default_rng(h).standard_normal((1, 96, h, w))
+        assert is_fast(exe, x.astype(np.float32))
+        np.testing.assert_allclose(
+            exe({"x": x.astype(np.float32)})["y"], direct_groups(x, weight, 3), rtol=1e-4, atol=3e-5
+        )
 
 
 BLOCKS = [Block(3, 7), Block(1, 7), Block(1, 2), Block(2, 7), Block(3, 7, True)]
