@@ -182,7 +182,7 @@ MOVED: dict[str, str] = {
     "passes.graph.inline": "passes.graph.cleanup.inline",
     "passes.graph.kernel_symbols": "passes.graph.fusion.outline_kernels.symbols",
     "passes.graph.label_ops": "passes.graph.cleanup.label_ops",
-    "passes.graph.layout_blocks": "passes.graph.layout.alter_op_layout.blocks",
+    "passes.graph.layout_blocks": "passes.graph.shared.blocks",
     "passes.graph.layout_rules": "passes.graph.layout.alter_op_layout.rules",
     "passes.graph.layout_subpixel": "passes.graph.layout.alter_op_layout.subpixel",
     "passes.graph.layout_versions": "passes.graph.layout.alter_op_layout.versions",

@@ -61,7 +61,11 @@ COMPILER: tuple[CompilerStep, ...] = (
         3,
     ),
     CompilerStep("graph", "graph-narrow-weights{target=$target}", 3),
-    CompilerStep("graph", "graph-alter-op-layout{vector-bits=$vector-bits target=$target threads=$threads}", 3),
+    CompilerStep(
+        "graph",
+        "graph-alter-op-layout{vector-bits=$vector-bits target=$target threads=$threads error-growth=$error-growth}",
+        3,
+    ),
     CompilerStep("graph", "graph-fast-math", 4),
     CompilerStep("graph", "graph-fold-constant", 1),
     CompilerStep("graph", "graph-canonicalize", 2),

@@ -39,9 +39,9 @@ from mlc.dialects.graph import (
     shape_of,
 )
 from mlc.dialects.graph.types import static_shape
-from mlc.passes.graph.layout.alter_op_layout.blocks import channel_block, data_name, padded, unit_block, wasteful
 from mlc.passes.graph.layout.alter_op_layout.records import LAYOUTS, SiteBlocks, sites_of
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN
+from mlc.passes.graph.shared.blocks import channel_block, data_name, padded, unit_block, wasteful
 from mlc.passes.graph.shared.constants import is_constant
 from mlc.support.records import KnobValues
 from mlc.tuning.graph_tuner.pbqp import Assignment, ChoiceGraph, Costs, kernel_best, solve

@@ -40,9 +40,9 @@ from mlc.dialects.graph.base import BROADCAST, REDUCTION
 from mlc.dialects.graph.types import Tensor, element_type
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fusion.fuse_ops.mlc_rules import ROWS
-from mlc.passes.graph.layout.alter_op_layout.blocks import channel_block
 from mlc.passes.graph.precision.legalize import DOT_PRODUCTS
 from mlc.passes.graph.select_algorithm.shapes import is_slower_narrow
+from mlc.passes.graph.shared.blocks import channel_block
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import attributes, functions, outer_blocks
 from mlc.support.errors import fail

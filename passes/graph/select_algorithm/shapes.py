@@ -15,7 +15,7 @@ from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
 from mlc.dialects.graph.symbols import symbols_of
 from mlc.dialects.graph.types import sizes_at
 from mlc.dialects.loop import WORD_BITS
-from mlc.passes.graph.layout.alter_op_layout.blocks import channel_block
+from mlc.passes.graph.shared.blocks import channel_block, divisor_block
 from mlc.targets.cost.caches import FLOAT_BYTES
 from mlc.targets.cost.thresholds import CLIPPED_SHARE, PRODUCT_BLOCK_VECTORS, WINOGRAD_GAIN, WINOGRAD_LEAST_CHANNELS
 from mlc.targets.cost.winograd import direct_cycles, overlapped, problem
@@ -86,10 +86,19 @@ def _shape_in_blocks(op: Conv2dOp, lanes: int) -> Shape | None:
     (batch, outputs, height, width), (_, inputs, _, _) = (
         usual_shape(op, type) for type in (op.type, op.operands[0].type)
     )
-    (x, y) = (channel_block(channels, lanes) for channels in (inputs, outputs))
-    if min(x, y) < WINOGRAD_LEAST_CHANNELS or inputs % x or outputs % y or op.groups > 1:
+    block = channel_block if op.groups == 1 else divisor_block
+    (x, y) = (block(channels // op.groups, lanes) for channels in (inputs, outputs))
+    if min(x, y) < WINOGRAD_LEAST_CHANNELS or inputs % x or outputs % y:
         return None
-    return Shape(batch, (height, width), (inputs // x, x), (outputs // y, y), part_inside(op.padding, (height, width)))
+    inside = part_inside(op.padding, (height, width))
+    return Shape(batch, (height, width), (inputs // x, x), (outputs // y, y), inside, op.groups)
+
+
+def winograd_share(op: Conv2dOp, target: Target, threads: int, growth: float) -> float:
+    """The time of an unblocked op in blocks, relative to its direct sum's: below 1 where Winograd's is faster."""
+    shape = _shape_in_blocks(op, target.lanes("f32"))
+    m = 0 if shape is None else shape.choose(target, threads, growth)
+    return shape.winograd_cycles(m, target, threads) / shape.direct_cycles(target, threads) if shape and m else 1.0
 
 
 def _has_algorithms(op: Conv2dOp) -> bool:

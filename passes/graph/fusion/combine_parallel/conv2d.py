@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import Conv2dOp, shape_of, static_shape
 from mlc.passes.graph.fusion.combine_parallel.branches import CombineParallelPass, Family, concatenated
-from mlc.passes.graph.layout.alter_op_layout.blocks import channel_block
+from mlc.passes.graph.shared.blocks import channel_block
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import Rewriter
 from mlc.targets.cost.branches import BranchCosts, Contraction

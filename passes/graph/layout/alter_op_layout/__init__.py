@@ -16,7 +16,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import FusedOp
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
-from mlc.passes.graph.layout.alter_op_layout.records import BlocksOnRecord, blocks_on_record
+from mlc.passes.graph.layout.alter_op_layout.records import blocks_on_record
 from mlc.passes.graph.layout.alter_op_layout.rules import RULES
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.rewriting import functions, outer_blocks
@@ -24,9 +24,8 @@ from mlc.support.errors import fail
 from mlc.targets.target import Target
 
 
-def alter_block(block: Block, size: int, recorded: BlocksOnRecord, target: Target) -> None:
+def alter_block(block: Block, size: int, versions: Versions) -> None:
     """Convert the ops of a block, in order."""
-    versions = Versions(recorded, target)
     for op in list(block.ops):
         if op.results and op.results[0] in versions.of:
             continue  # converted together with the op before it
@@ -59,8 +58,9 @@ class AlterOpLayoutPass(ModulePass):
 
     Elementwise ops, pools, concatenations and reductions over H and W compute in the layout of their operands.
     x is `block`, or the elements of one native vector of `vector-bits`; z is twice that. Between transposes, depthwise
-    windows take all channels as one block (channels_last.py). Where the records in force know the function, on `target`
-    with `threads`, x, y and z are theirs (records.py).
+    windows take all channels as one block (channels_last.py). Groups of channels take blocks, not planes of pixels,
+    where Winograd's algorithm, within the budget `error-growth`, computes those faster (planes.py). Where the records
+    in force know the function, on `target` with `threads`, x, y and z are theirs (records.py).
     """
 
     name = "graph-alter-op-layout"
@@ -68,6 +68,7 @@ class AlterOpLayoutPass(ModulePass):
     vector_bits: int = 512
     target: str = "native"
     threads: int = 1
+    error_growth: float = 16.0
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
@@ -80,5 +81,5 @@ class AlterOpLayoutPass(ModulePass):
         for function in functions(op):
             recorded = blocks_on_record(function, self.target, self.threads)
             for block in list(outer_blocks(function)):
-                alter_block(block, size, recorded, target)
+                alter_block(block, size, Versions(recorded, target, self.threads, self.error_growth))
         eliminate_dead_code(op)

@@ -17,8 +17,8 @@ from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
 from mlc.dialects.graph import BiasAddOp, BinaryOp, Conv2dOp, TransposeOp, UnaryOp, shape_of
-from mlc.passes.graph.layout.alter_op_layout.blocks import static_size
 from mlc.passes.graph.layout.alter_op_layout.planes import FEW_READERS
+from mlc.passes.graph.shared.blocks import static_size
 from mlc.passes.graph.shared.constants import element_of, is_constant
 from mlc.passes.rewriting import defining_op
 from mlc.targets.cost.windows import Row, window_tile

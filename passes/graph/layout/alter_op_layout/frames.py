@@ -18,8 +18,8 @@ from mlc.dialects.graph import ConcatenateOp, PadOp, SliceOp, TransposeOp, shape
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.types import axis_of
-from mlc.passes.graph.layout.alter_op_layout.blocks import static_size
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
+from mlc.passes.graph.shared.blocks import static_size
 from mlc.passes.rewriting import defining_op
 
 _SWAP = (1, 0, 2, 3)

@@ -32,7 +32,9 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.base import AttrValue
 from mlc.dialects.graph.types import is_static, static_shape
-from mlc.passes.graph.layout.alter_op_layout.blocks import (
+from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions, is_planar
+from mlc.passes.graph.select_algorithm.shapes import winograd_share
+from mlc.passes.graph.shared.blocks import (
     channel_block,
     divisor_block,
     groups_in_block,
@@ -40,7 +42,6 @@ from mlc.passes.graph.layout.alter_op_layout.blocks import (
     padded,
     planes_name,
 )
-from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions, is_planar
 from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import defining_op
 from mlc.targets.cost.thresholds import (
@@ -81,9 +82,10 @@ def computes_in_planes(op: Conv2dOp, v: Versions, block: int) -> bool:
     cost = LayoutCosts.of(op, block, PLAIN_TRANSFORM_COST if whole else TRANSFORM_COST)
     blocked_input = v.native(x) != PLAIN
     plain, blocked = readers(op.result)
+    fast = 1.0 if op.groups == 1 or op.is_depthwise else winograd_share(op, v.target, v.threads, v.growth)
     planar = cost.planar + (cost.inputs if blocked_input else 0) + (cost.outputs if blocked else 0)
     moved = (0 if blocked_input else cost.inputs) + (cost.outputs if plain else 0)
-    return planar < cost.blocked + moved
+    return planar < cost.blocked * fast + moved
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,12 @@ from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.pointwise import is_total
 from mlc.dialects.graph.types import axis_of
-from mlc.passes.graph.layout.alter_op_layout.blocks import (
+from mlc.passes.graph.layout.alter_op_layout.channels_last import computes_channels_last
+from mlc.passes.graph.layout.alter_op_layout.frames import picture_of
+from mlc.passes.graph.layout.alter_op_layout.patches import convolution_on_planes
+from mlc.passes.graph.layout.alter_op_layout.subpixel import transposed_convolution
+from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
+from mlc.passes.graph.shared.blocks import (
     channel_block,
     data_name,
     divisor_block,
@@ -68,11 +73,6 @@ from mlc.passes.graph.layout.alter_op_layout.blocks import (
     whole_words,
     words,
 )
-from mlc.passes.graph.layout.alter_op_layout.channels_last import computes_channels_last
-from mlc.passes.graph.layout.alter_op_layout.frames import picture_of
-from mlc.passes.graph.layout.alter_op_layout.patches import convolution_on_planes
-from mlc.passes.graph.layout.alter_op_layout.subpixel import transposed_convolution
-from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import RuleTable, defining_op
 

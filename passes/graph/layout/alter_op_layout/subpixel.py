@@ -31,7 +31,8 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.types import Dim, axis_of, shape_of, static_shape
-from mlc.passes.graph.layout.alter_op_layout.blocks import (
+from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
+from mlc.passes.graph.shared.blocks import (
     channel_block,
     data_name,
     kernel_name,
@@ -40,7 +41,6 @@ from mlc.passes.graph.layout.alter_op_layout.blocks import (
     whole_words,
     words,
 )
-from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.constants import is_constant
 
 MOST_ZERO_TAPS = 1.3

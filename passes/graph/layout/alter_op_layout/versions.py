@@ -30,9 +30,12 @@ def is_planar(name: str) -> bool:
 class Versions(Rewriter):
     """Old value -> {layout: new value}; a plain value of any rank has the layout NCHW."""
 
-    def __init__(self, recorded: BlocksOnRecord, target: Target) -> None:
+    def __init__(self, recorded: BlocksOnRecord, target: Target, threads: int = 1, growth: float = 0.0) -> None:
         super().__init__()
         self.target = target
+        self.threads = threads
+        self.growth = growth
+        """By how much fast algorithms of convolutions may enlarge the rounding error."""
         self.recorded = recorded
         """The blocks that records hold for the ops that are converted."""
         self.of: dict[SSAValue, dict[str, SSAValue]] = {}

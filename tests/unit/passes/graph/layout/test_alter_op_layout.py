@@ -11,7 +11,7 @@ from mlc.dialects.graph.store import attach_store
 from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
-from mlc.passes.graph.layout.alter_op_layout.blocks import channel_block, divisor_block, kernel_name
+from mlc.passes.graph.shared.blocks import channel_block, divisor_block, kernel_name
 from mlc.support.errors import UserError
 
 ALTER = "graph-alter-op-layout,graph-canonicalize,graph-fold-constant,graph-canonicalize"
