@@ -63,7 +63,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("graph", "graph-narrow-weights{target=$target}", 3),
     CompilerStep(
         "graph",
-        "graph-alter-op-layout{vector-bits=$vector-bits target=$target threads=$threads error-growth=$error-growth}",
+        "graph-alter-op-layout{vector-bits=$vector-bits target=$target threads=$threads winograd-error=$error-growth}",
         3,
     ),
     CompilerStep("graph", "graph-fast-math", 4),

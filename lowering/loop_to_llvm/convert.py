@@ -233,7 +233,8 @@ class FunctionLowering:
         if extent is None:
             a.last[len(a.variables) - 1] = upper - 1
         self._define_groups(op.carried, counts, head.args[1:])
-        with self.prefetcher.inside(op, extent):
+        most = extent or (upper - lower).bounds(spans)[1]
+        with self.prefetcher.inside(op, extent, most):
             self.lower_block(op.body.block)
         out = [n for v, arg in zip(op.yield_op.values, op.carried, strict=True) for n in self.carried(v, arg)]
         self.force()

@@ -41,15 +41,20 @@ class Prefetcher:
         self.row: tuple[int, int] | None = None  # variable and extent
 
     @contextmanager
-    def inside(self, op: loop.ForOp, extent: int | None) -> Generator[None]:
-        """Context of the lowering of a loop's body; the loop's variable is the newest machine variable."""
+    def inside(self, op: loop.ForOp, extent: int | None, most: int) -> Generator[None]:
+        """
+        Context of the lowering of a loop's body; the loop's variable is the newest machine variable.
+
+        `most` is the greatest trip count of a loop that has several: one that is shorter fetches a part of the lines.
+        """
         saved = self.panels, self.row
         newest = len(self.addresses.variables) - 1
         if LOOP_PREFETCH in op.attributes:
             nested = self.panels if self.row is None and extent is not None and op.lower == const(0) else ()
             self.panels, self.row = (*nested, (newest, extent)), None
-        elif self.panels and self.row is None and (extent or self.symbolic):
-            self.row = newest, min(extent or SURE_ROWS, SURE_ROWS if self.symbolic else UNBOUNDED)
+        elif self.panels and self.row is None and (extent or self.symbolic or op.lower == const(0)):
+            rows = SURE_ROWS if self.symbolic and extent is None else most
+            self.row = newest, min(rows, SURE_ROWS if self.symbolic else UNBOUNDED)
         yield
         self.panels, self.row = saved
 

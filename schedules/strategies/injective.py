@@ -54,15 +54,15 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     if not scalar and interleaves(st, target):
         _schedule_interleaved(s, st, loops, target, threads)
         return
-    shared = None if scalar else interleaved_axis(st)
+    channels = None if scalar else interleaved_axis(st)
     if not (scalar or st.symbolic):
         _fuse_runs(s, st, loops, extents)
     outer, inner = (loops, None) if scalar else split_lanes(s, loops, extents, target)
-    if inner is not None and shared is not None:
-        piece = outer.pop(shared)
-        extents.pop(shared)
-        s.reorder(*outer, piece, inner)
-        s.unroll(piece)
+    if inner is not None and channels is not None:
+        each = outer.pop(channels)
+        extents.pop(channels)
+        s.reorder(*outer, each, inner)
+        s.unroll(each)
     if len(outer) == len(st.extents) and _computes_columns(st) and extents[-1] <= UNROLLED_PIECES:
         s.unroll(outer.pop())
     chosen = {k for k in st.spatial if k not in st.symbolic and any(m.uses(k) for r in st.reads for m in r.mask)}

@@ -89,11 +89,12 @@ class WinogradSchedule:
 
     def _register_tile(self, count: int, blocks: int) -> tuple[int, int]:
         """(tiles, blocks of channels) of the register tile of so many blocks' product; the blocks are of one group."""
-        unit, blocks = -(-self.m.extents[-3] // self.lanes), min(blocks, self.m.extents[0] // self.work.groups)
+        unit, each = -(-self.m.extents[-3] // self.lanes), self.m.extents[0] // self.work.groups
+        blocks = min(blocks, each)
         tile = register_tile(count, unit * blocks, self.target, unit=unit)
         rows = self.s.choose("tile_rows", (AUTO, *TRIED_ROWS), AUTO)
-        columns = self.s.choose("tile_columns", (AUTO, *(n for n in TRIED_COLUMNS if n <= blocks)), AUTO)
-        taken = columns or max(1, tile.vectors // unit)
+        tried = (n for n in TRIED_COLUMNS if n <= each and (self.work.groups == 1 or each % n == 0))
+        taken = min(self.s.choose("tile_columns", (AUTO, *tried), AUTO) or max(1, tile.vectors // unit), blocks)
         if self.work.groups > 1:
             taken = max(n for n in divisors(blocks) if n <= taken)
         return min(rows, count) or tile.rows, taken

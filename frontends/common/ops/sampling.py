@@ -12,7 +12,7 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph.dims import Dim, UnequalSizes
 from mlc.frontends.common.elementwise import add, binary, cast, divide, multiply, number, select, subtract
-from mlc.frontends.common.movement import broadcast_to, index_axis, reshape, transpose
+from mlc.frontends.common.movement import broadcast_to, index_axis, reshape, slice_axis, transpose
 from mlc.frontends.common.source_node import SourceNode
 from mlc.frontends.common.values import Value, dtype_like
 
@@ -49,14 +49,20 @@ class Pixels:
             index = cast(node, place, np.int64)
             flat = index if flat is None else add(node, multiply(node, flat, size), index)
         assert flat is not None
-        count = flat.shape[1]
+        return self.near(flat)
+
+    def near(self, address: Value, offset: int = 0) -> Value:
+        """The elements `offset` behind addresses in a channel, N x P: N x C x P, or as rows N P x C."""
+        node, count = self.node, address.shape[1]
+        axis = 0 if self.as_rows else 2
+        rows = slice_axis(node, self.rows, axis, offset, self.rows.shape[axis]) if offset else self.rows
         if not self.as_rows:
-            index = broadcast_to(node, reshape(node, flat, (self.n, 1, count)), (self.n, self.c, count))
-            return node.emit(g.GatherElementsOp, self.rows, index, axis=2)
+            index = broadcast_to(node, reshape(node, address, (self.n, 1, count)), (self.n, self.c, count))
+            return node.emit(g.GatherElementsOp, rows, index, axis=2)
         if self.n != 1:
-            first = multiply(node, node.array(np.arange(self.n).reshape(self.n, 1), like=flat), math.prod(self.sizes))
-            flat = add(node, flat, first)
-        return node.emit(g.TakeOp, self.rows, reshape(node, flat, (self.n * count,)), axis=0)
+            first = node.array(np.arange(self.n).reshape(self.n, 1), like=address)
+            address = add(node, address, multiply(node, first, math.prod(self.sizes)))
+        return node.emit(g.TakeOp, rows, reshape(node, address, (self.n * count,)), axis=0)
 
     def weighted(self, elements: Value, weight: Value) -> Value:
         """What `at` read, multiplied by weights N x P or 1 x 1."""
@@ -144,6 +150,46 @@ def _reflected(node: SourceNode, at: Value, low: float, size: Dim) -> Value:
     return select(node, even, add(node, rest, low), subtract(node, high, rest))
 
 
+def _interpolated(node: SourceNode, x: Value, at: Sequence[Value], zeros: bool) -> Value:
+    """
+    Linear interpolation at coordinates N x P of each axis, of which all neighbours are in a padded picture: N x C x P.
+
+    Coordinates are clamped to the picture, or with `zeros` to its padding, whose elements are zeros. So no tap needs a
+    mask, and the 2^axes taps of a place lie at constant distances: one address is computed for all of them.
+    """
+    sizes = x.shape[2:]
+    before, after = (1, 2) if zeros else (0, 1)
+    width = [0, 0, 0, 0, *(pad for _ in sizes for pad in (before, after))]
+    padded = node.emit(g.PadOp, x, pad_width=tuple(width), value=0.0)
+    steps, ratios = _steps(padded.shape[2:]), list[Value]()
+    address: Value | None = None
+    for one, size, step in zip(at, sizes, steps, strict=True):
+        assert isinstance(size, int)
+        place = node.emit(g.ClipOp, one, min=float(-before), max=float(size - 1 + before))
+        low = node.emit(g.FloorOp, place)
+        ratios.append(subtract(node, place, low))
+        part = multiply(node, cast(node, low, np.int64), step)
+        address = part if address is None else add(node, address, part)
+    assert address is not None
+    pixels = Pixels(node, padded, 2 ** len(sizes) * address.shape[1])
+    return pixels.result(_lerp(pixels, add(node, address, before * sum(steps)), 0, ratios, steps), address.shape[1])
+
+
+def _steps(sizes: Sequence[Dim]) -> list[int]:
+    """The distances in memory of neighbours along each axis of a static size."""
+    known = [size for size in sizes if isinstance(size, int)]
+    return [math.prod(known[k + 1 :]) for k in range(len(known))]
+
+
+def _lerp(pixels: Pixels, address: Value, offset: int, ratios: Sequence[Value], steps: Sequence[int]) -> Value:
+    """The value between the pixels `offset` behind an address and their neighbours along the axes of `steps`."""
+    if not ratios:
+        return pixels.near(address, offset)
+    node, (ratio, *others), (step, *rest) = pixels.node, ratios, steps
+    first, second = (_lerp(pixels, address, offset + k * step, others, rest) for k in (0, 1))
+    return add(node, first, pixels.weighted(subtract(node, second, first), ratio))
+
+
 class BorderRule:
     """How coordinates and indices outside of an axis are read: zeros, border or reflection."""
 
@@ -180,13 +226,21 @@ def grid_sample(node: SourceNode, x: Value, grid: Value, mode: str, border: str,
         message = f"expected a grid of {n} x .. x {len(sizes)}, but got {list(grid.shape)}"
         raise UnequalSizes(message, (grid.shape[-1], len(sizes)), (grid.shape[0], n))
     flat = cast(node, reshape(node, grid, (n, math.prod(outs), len(sizes))), dtype_like(x))
-    taps: list[Taps] = []
+    places: list[Value] = []
     for axis, size in enumerate(sizes):
         at = add(node, index_axis(node, flat, -1, len(sizes) - 1 - axis), 1.0)
         at = multiply(node, multiply(node, at, number(node, size - 1 if corners else size, at)), 0.5)
-        at = at if corners else add(node, at, -0.5)
-        taps.append(_grid_taps(node, at, mode, BorderRule(node, border, size, corners)))
-    return reshape(node, weighted_sum(node, x, taps), (n, c, *outs))
+        places.append(at if corners else add(node, at, -0.5))
+    rules = [BorderRule(node, border, size, corners) for size in sizes]
+    count, space = math.prod(outs), math.prod(sizes)
+    if mode == "linear" and isinstance(count, int) and isinstance(space, int) and 2 ** len(sizes) * count >= space:
+        inside = [rule.coordinate(at) for rule, at in zip(rules, places, strict=True)]
+        total = _interpolated(node, x, inside, border == "zeros")
+    else:
+        total = weighted_sum(
+            node, x, [_grid_taps(node, at, mode, rule) for rule, at in zip(rules, places, strict=True)]
+        )
+    return reshape(node, total, (n, c, *outs))
 
 
 def _grid_taps(node: SourceNode, at: Value, mode: str, border: BorderRule) -> Taps:

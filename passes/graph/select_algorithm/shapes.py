@@ -15,7 +15,7 @@ from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
 from mlc.dialects.graph.symbols import symbols_of
 from mlc.dialects.graph.types import sizes_at
 from mlc.dialects.loop import WORD_BITS
-from mlc.passes.graph.shared.blocks import channel_block, divisor_block
+from mlc.passes.graph.shared.blocks import channel_block, divisor_block, groups_in_block
 from mlc.targets.cost.caches import FLOAT_BYTES
 from mlc.targets.cost.thresholds import CLIPPED_SHARE, PRODUCT_BLOCK_VECTORS, WINOGRAD_GAIN, WINOGRAD_LEAST_CHANNELS
 from mlc.targets.cost.winograd import direct_cycles, overlapped, problem
@@ -73,7 +73,7 @@ def is_slower_narrow(op: Conv2dOp, target: Target, threads: int, growth: float) 
     faster = WORD_BITS // 16
     if multiplies_matrices("bf16", target):
         faster *= MATRIX_WORDS * MATRIX_ROWS / MATRIX_PRODUCT_CYCLES / target.core.fmas_per_cycle
-    weights = FLOAT_BYTES * (m + 2) ** 2 * prod(shape.inputs) * prod(shape.outputs)
+    weights = FLOAT_BYTES * (m + 2) ** 2 * prod(shape.inputs) * prod(shape.outputs) // shape.groups
     streamed = overlapped(shape.winograd_cycles(m, target, threads), weights / target.core.memory_bytes_per_cycle)
     return streamed < WINOGRAD_GAIN * direct / faster
 
@@ -87,16 +87,17 @@ def _shape_in_blocks(op: Conv2dOp, lanes: int) -> Shape | None:
         usual_shape(op, type) for type in (op.type, op.operands[0].type)
     )
     block = channel_block if op.groups == 1 else divisor_block
-    (x, y) = (block(channels // op.groups, lanes) for channels in (inputs, outputs))
-    if min(x, y) < WINOGRAD_LEAST_CHANNELS or inputs % x or outputs % y:
+    each = inputs // op.groups, outputs // op.groups
+    (x, y) = (block(channels, lanes) for channels in each)
+    if min(x, y) < WINOGRAD_LEAST_CHANNELS or (op.groups > 1 and groups_in_block(*each, op.groups, lanes) > 1):
         return None
     inside = part_inside(op.padding, (height, width))
-    return Shape(batch, (height, width), (inputs // x, x), (outputs // y, y), inside, op.groups)
+    return Shape(batch, (height, width), (ceil(inputs / x), x), (ceil(outputs / y), y), inside, op.groups)
 
 
-def winograd_share(op: Conv2dOp, target: Target, threads: int, growth: float) -> float:
+def winograd_share(op: Conv2dOp, lanes: int, target: Target, threads: int, growth: float) -> float:
     """The time of an unblocked op in blocks, relative to its direct sum's: below 1 where Winograd's is faster."""
-    shape = _shape_in_blocks(op, target.lanes("f32"))
+    shape = _shape_in_blocks(op, lanes)
     m = 0 if shape is None else shape.choose(target, threads, growth)
     return shape.winograd_cycles(m, target, threads) / shape.direct_cycles(target, threads) if shape and m else 1.0
 

@@ -215,9 +215,9 @@ class PartitionPass(ModulePass):
     -> `loop.for %o = 0 to 4 { ... block }` and `loop.for %o = 4 to 5 { loop.for %i = 0 to 9 { block } }`.
     A loop around one or two blocks is also split where the mask of a load turns, in some lanes or in all: the edges of
     a padded row, the parts of a concatenation. A parallel loop stays whole: a loop over tiles in it has fewer
-    iterations in the last of its own, with a partial tile behind it, or its body is versioned by `loop.for %ragged = 0
-    to <0 or 1>`. Tiles in loops marked `tail` are computed whole, and the accesses of their blocks predicated
-    (`predicate_tails.py`).
+    iterations in the parallel loop's last one, with a partial tile behind it, or its body is versioned by `loop.for
+    %ragged = 0 to <0 or 1>`. Tiles in loops marked `tail` are computed whole, and the accesses of their blocks
+    predicated (`predicate_tails.py`).
 
     Where the extent is a symbol N, the partial tile is shifted inwards to end where the axis does, and an axis shorter
     than a tile is covered by smaller tiles in a loop marked `cold`; `loop.for %o = 0 to N ceildiv 4 { .. }` ->

@@ -49,7 +49,7 @@ def _is_inside(f: loop.ForOp, term: Term, space: IndexSpace) -> bool:
 
 
 def _is_linear(e: Index, number: int) -> bool:
-    """Whether an expression decreases along a dimension, which no quotient holds."""
+    """Whether an expression decreases along a dimension that occurs in no floordiv or mod."""
     return e.coefficient(number) < 0 and sum(number in term_dims(t) for t, _ in e.terms) == 1
 
 
@@ -62,7 +62,7 @@ class LastTiles:
     term: Term
     span: Range
     whole: int
-    """The tiles in which all predicates hold."""
+    """The first tiles, in all of which the predicate `e >= 0` holds."""
     end: int
     """The first tile in which no block runs: `whole`, or the one behind it."""
     space: IndexSpace
@@ -99,7 +99,7 @@ class LastTiles:
         return [self.tiles, *partial]
 
     def _partial_tile(self, is_last: Index) -> list[Operation]:
-        """A copy of the loop of one iteration, in a loop that runs where the term has its last value."""
+        """A copy of the loop for the partial tile, in a loop that runs once where the term has its last value."""
         copy, guard = self.tiles.clone(), loop.ForOp.make(is_last, operands=self.space.values, name="ragged")
         guard.location = self.tiles.location
         parent = self.tiles.parent

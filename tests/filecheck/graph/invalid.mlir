@@ -471,3 +471,19 @@ func.func @pad_with_infinity(%x: tensor<2xi8>) {
   %0 = graph.pad %x {pad_width = [0, 1], value = inf} : (tensor<2xi8>) -> tensor<3xi8>
   return
 }
+
+// -----
+
+func.func @winograd_groups(%x: tensor<1x6x8x8x4xf32>, %u: tensor<6x6x2x2x4x4xf32>) {
+  // expected-error@+1 {{expected groups that divide 2 blocks of channels, but got 3}}
+  %0 = graph.conv2d_winograd %x, %u {groups = 3} : (tensor<1x6x8x8x4xf32>, tensor<6x6x2x2x4x4xf32>) -> tensor<1x2x8x8x4xf32>
+  return
+}
+
+// -----
+
+func.func @winograd_channels_of_groups(%x: tensor<1x2x8x8x4xf32>, %u: tensor<6x6x2x2x4x4xf32>) {
+  // expected-error@+1 {{expected an image in the weights' blocks of (2, 4) channels, 2 times, but got (1, 2, 8, 8, 4)}}
+  %0 = graph.conv2d_winograd %x, %u {groups = 2} : (tensor<1x2x8x8x4xf32>, tensor<6x6x2x2x4x4xf32>) -> tensor<1x2x8x8x4xf32>
+  return
+}

@@ -1,5 +1,5 @@
 // RUN: mlc-opt %s -p 'graph-alter-op-layout{target=znver5},graph-fuse-ops,graph-select-algorithm{target=znver5}' --split-input-file | filecheck %s
-// RUN: mlc-opt %s -p 'graph-alter-op-layout{target=znver5 error-growth=0},graph-fuse-ops,graph-select-algorithm{target=znver5 error-growth=0}' --split-input-file | filecheck %s --check-prefix=EXACT
+// RUN: mlc-opt %s -p 'graph-alter-op-layout{target=znver5 winograd-error=0},graph-fuse-ops,graph-select-algorithm{target=znver5 error-growth=0}' --split-input-file | filecheck %s --check-prefix=EXACT
 
 // Whole blocks make a group: each of 8 parts of the result reads its part of the picture.
 // CHECK-LABEL: func.func @whole_blocks

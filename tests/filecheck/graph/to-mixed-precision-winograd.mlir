@@ -26,3 +26,26 @@ func.func @small(%x: tensor<1x512x7x7xf32>) -> tensor<1x512x7x7xf32> {
   %y = graph.conv2d %x, %w {padding = [1, 1, 1, 1]} : (tensor<1x512x7x7xf32>, tensor<512x512x3x3xf32>) -> tensor<1x512x7x7xf32>
   return %y : tensor<1x512x7x7xf32>
 }
+
+// -----
+
+// Channels that are padded to whole blocks, and groups of them, have Winograd's transforms, too.
+// CHECK-LABEL: @padded
+// CHECK-NOT:     bf16
+// CHECK:         graph.conv2d %x, %w {padding = [1, 1, 1, 1]} : (tensor<1x125x56x56xf32>
+func.func @padded(%x: tensor<1x125x56x56xf32>) -> tensor<1x125x56x56xf32> {
+  %w = graph.param "w" : tensor<125x125x3x3xf32>
+  %y = graph.conv2d %x, %w {padding = [1, 1, 1, 1]} : (tensor<1x125x56x56xf32>, tensor<125x125x3x3xf32>) -> tensor<1x125x56x56xf32>
+  return %y : tensor<1x125x56x56xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @groups
+// CHECK-NOT:     bf16
+// CHECK:         graph.conv2d %x, %w {padding = [1, 1, 1, 1], groups = 4} : (tensor<1x256x56x56xf32>
+func.func @groups(%x: tensor<1x256x56x56xf32>) -> tensor<1x256x56x56xf32> {
+  %w = graph.param "w" : tensor<256x64x3x3xf32>
+  %y = graph.conv2d %x, %w {padding = [1, 1, 1, 1], groups = 4} : (tensor<1x256x56x56xf32>, tensor<256x64x3x3xf32>) -> tensor<1x256x56x56xf32>
+  return %y : tensor<1x256x56x56xf32>
+}

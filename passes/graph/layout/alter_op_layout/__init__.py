@@ -59,8 +59,9 @@ class AlterOpLayoutPass(ModulePass):
     Elementwise ops, pools, concatenations and reductions over H and W compute in the layout of their operands.
     x is `block`, or the elements of one native vector of `vector-bits`; z is twice that. Between transposes, depthwise
     windows take all channels as one block (channels_last.py). Groups of channels take blocks, not planes of pixels,
-    where Winograd's algorithm, within the budget `error-growth`, computes those faster (planes.py). Where the records
-    in force know the function, on `target` with `threads`, x, y and z are theirs (records.py).
+    where Winograd's algorithm computes those faster (planes.py); `winograd-error` is the accuracy budget that
+    graph-select-algorithm has as `error-growth`. Where the records in force know the function, on `target` with
+    `threads`, x, y and z are theirs (records.py).
     """
 
     name = "graph-alter-op-layout"
@@ -68,18 +69,20 @@ class AlterOpLayoutPass(ModulePass):
     vector_bits: int = 512
     target: str = "native"
     threads: int = 1
-    error_growth: float = 16.0
+    winograd_error: float = 16.0
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
         size = self.block or self.vector_bits // 32
         if size < 2:
             fail(op, f"expected a block of at least 2 channels, but got {size}")
+        if self.winograd_error < 0:
+            fail(op, f"expected a winograd-error of at least 0, but got {self.winograd_error}")
         if any(isinstance(inner, FusedOp) for inner in op.walk()):
             fail(op, "expected a module without graph.fused; run graph-defuse-ops, or alter layouts before fusing")
         target = Target.parse(self.target)
         for function in functions(op):
             recorded = blocks_on_record(function, self.target, self.threads)
             for block in list(outer_blocks(function)):
-                alter_block(block, size, Versions(recorded, target, self.threads, self.error_growth))
+                alter_block(block, size, Versions(recorded, target, self.threads, self.winograd_error))
         eliminate_dead_code(op)

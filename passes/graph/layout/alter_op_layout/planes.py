@@ -82,7 +82,7 @@ def computes_in_planes(op: Conv2dOp, v: Versions, block: int) -> bool:
     cost = LayoutCosts.of(op, block, PLAIN_TRANSFORM_COST if whole else TRANSFORM_COST)
     blocked_input = v.native(x) != PLAIN
     plain, blocked = readers(op.result)
-    fast = 1.0 if op.groups == 1 or op.is_depthwise else winograd_share(op, v.target, v.threads, v.growth)
+    fast = 1.0 if op.groups == 1 or op.is_depthwise else winograd_share(op, block, v.target, v.threads, v.growth)
     planar = cost.planar + (cost.inputs if blocked_input else 0) + (cost.outputs if blocked else 0)
     moved = (0 if blocked_input else cost.inputs) + (cost.outputs if plain else 0)
     return planar < cost.blocked * fast + moved

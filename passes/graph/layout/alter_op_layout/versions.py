@@ -30,7 +30,7 @@ def is_planar(name: str) -> bool:
 class Versions(Rewriter):
     """Old value -> {layout: new value}; a plain value of any rank has the layout NCHW."""
 
-    def __init__(self, recorded: BlocksOnRecord, target: Target, threads: int = 1, growth: float = 0.0) -> None:
+    def __init__(self, recorded: BlocksOnRecord, target: Target, threads: int, growth: float) -> None:
         super().__init__()
         self.target = target
         self.threads = threads

@@ -283,6 +283,24 @@ def test_computed_places(name: str):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("corners", [0, 1])
+@pytest.mark.parametrize("border", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("sizes", [(1, 3, 9, 7), (2, 2, 5, 1), (2, 12, 6, 5), (1, 2, 3, 4, 3)])
+def test_linear_samples_at_the_ends_of_a_picture(sizes: tuple[int, ...], border: str, corners: int):
+    """Coordinates between the last elements and the padding, at both, and far outside: one address is computed."""
+    axes = len(sizes) - 2
+    ends = [side * (1 + k / n) for n in sizes[2:] for side in (-1, 1) for k in (-2, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 40)]
+    grid = RNG.choice(ends, (sizes[0], *(11, 9, 5)[:axes], axes)).astype(np.float32)
+    feeds = {"x": normal(*sizes), "g": grid}
+    proto = one_node("GridSample", feeds, opset=20, mode="linear", padding_mode=border, align_corners=corners)
+    (wanted,) = theirs(proto, feeds)
+    (compiled,) = mlc.compile(proto, threads=1)(feeds).values()
+    np.testing.assert_allclose(compiled, wanted, rtol=1e-4, atol=1e-4)
+    text = str(mlc.load(proto).module)
+    assert "graph.where" not in text or border == "reflection"
+    assert "graph.pad" in text
+
+
 @pytest.mark.parametrize("border", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 @pytest.mark.parametrize("sizes", [(1, 8, 5, 6), (3, 19, 4, 7), (2, 8, 3, 4, 5), (2, 32, 40, 40)])

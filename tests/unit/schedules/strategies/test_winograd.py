@@ -14,6 +14,7 @@ import mlc
 from mlc import te
 from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
 from mlc.driver.models.compilation import Compilation
+from mlc.driver.models.compile import load_model
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context
 from mlc.frontends.common.model import Model
@@ -23,6 +24,7 @@ from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
 from mlc.targets.cost.winograd import Block, WinogradProblem, problem
 from mlc.targets.target import Target
+from mlc.tuning import extract_tasks
 
 CONV = """
 func.func @main(%x: tensor<{n}x{c}x{h}x{w}xf32> {{graph.name = "x"}})
@@ -273,6 +275,56 @@ def test_validate_each_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     exe, x, expected = compiled(1, 8, 8, 3, 4, (1, 0, 1, 1), threads=1, validate_each=True)
     assert is_fast(exe, x)
     np.testing.assert_allclose(exe({"x": x})["y"], expected, atol=3e-5)
+
+
+def test_validate_each_holds_of_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shape, "choose", lambda self, target, threads, growth: 4)
+    proto, weight = grouped(2, 16, 16, [1, 12, 11])
+    exe = mlc.compile(proto, threads=1, target="x86-64-v3", validate_each=True)
+    x = np.random.default_rng(4).standard_normal((1, 32, 12, 11))
+    assert is_fast(exe, x.astype(np.float32))
+    np.testing.assert_allclose(exe({"x": x.astype(np.float32)})["y"], direct_groups(x, weight, 2), atol=3e-5)
+
+
+def test_padded_channels_that_hold_other_numbers() -> None:
+    """An exponential makes ones of the zeros in the padding of 61 channels, whose weights are zeros."""
+    rng = np.random.default_rng(5)
+    first, second = rng.standard_normal((61, 8, 3, 3)) / 8, rng.standard_normal((45, 61, 3, 3)) / 24
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4),
+        helper.make_node("Exp", ["c"], ["e"]),
+        helper.make_node("Conv", ["e", "v"], ["y"], pads=[1] * 4),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 25, 23])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    stored = [numpy_helper.from_array(w.astype(np.float32), name) for name, w in (("w", first), ("v", second))]
+    exe = mlc.compile(helper.make_model(helper.make_graph(nodes, "g", [x], [y], stored)), threads=1, cache=False)
+    data = rng.standard_normal((1, 8, 25, 23))
+    assert is_fast(exe, data.astype(np.float32))
+    expected = direct(np.exp(direct(data, first, (1, 1, 1, 1))), second, (1, 1, 1, 1))
+    np.testing.assert_allclose(exe({"x": data.astype(np.float32)})["y"], expected, rtol=1e-3, atol=1e-3)
+
+
+def test_knobs_of_groups_have_values_that_all_blocks_take() -> None:
+    """Blocks of a register tile divide those of a group."""
+    proto, _ = grouped(2, 32, 48, [1, 17, 22])
+    (task,) = [one for one in extract_tasks(load_model(proto, {}), "znver5", 1) if one.name.startswith("conv2d")]
+    parts = [part for part in task.space.parts if part.strategy == "winograd"]
+    assert parts
+    for part in parts:
+        columns = next(knob for knob in part.knobs if knob.name == "tile_columns")
+        assert [value for value in columns.candidates if value and 3 % value] == []
+
+
+def test_groups_cost_as_much_as_each_alone() -> None:
+    target = Target.parse("znver5")
+    one, eight = (
+        problem(4, 1, (12, 12), (2, 16), (2, 16), 16, 16),
+        problem(4, 1, (12, 12), (16, 16), (16, 16), 16, 16, 8),
+    )
+    assert eight.weight_bytes == 8 * one.weight_bytes
+    whole = Block(one.tile_rows, one.tile_columns, True)
+    assert eight.cycles(whole, target, 1) == pytest.approx(8 * one.cycles(whole, target, 1), rel=0.3)
 
 
 def test_narrow_vectors() -> None:

@@ -11,6 +11,7 @@ from mlc.dialects.graph.store import attach_store
 from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
+from mlc.passes.graph.layout.alter_op_layout import AlterOpLayoutPass
 from mlc.passes.graph.shared.blocks import channel_block, divisor_block, kernel_name
 from mlc.support.errors import UserError
 
@@ -346,3 +347,14 @@ def test_layouts_and_types_change_inside_of_control_flow(passes, text):
     after = run_function(main_function(module), inputs, store)
     assert text in str(module)
     np.testing.assert_allclose(after[0], before[0], atol=0.02 * np.abs(before[0]).max())
+
+
+def test_the_budget_of_winograd_is_none_of_the_pass() -> None:
+    """Validation reads `error_growth` as what a pass may do to values, which this one only moves."""
+    assert not hasattr(AlterOpLayoutPass(), "error_growth")
+
+
+def test_a_negative_budget_is_refused() -> None:
+    module = parse_module("func.func @main() { return }", "m.mlir")
+    with pytest.raises(UserError, match="expected a winograd-error of at least 0, but got -1"):
+        AlterOpLayoutPass(winograd_error=-1.0).apply(make_context(), module)
