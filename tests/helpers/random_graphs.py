@@ -71,6 +71,10 @@ class Case:
     store: WeightStore
     inputs: list = field(default_factory=list)
 
+    def _repr_pretty_(self, printer, cycle):
+        """For hypothesis, which would print the fields of each operation, and those of its neighbours."""
+        printer.text(f"a graph of {sum(1 for _ in self.module.walk())} operations")
+
     @property
     def main(self):
         return next(op for op in self.module.body.block.ops if isinstance(op, FuncOp))

@@ -12,8 +12,17 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import ConstantOp, Conv2dOp, FusedOp, GraphOp, LayoutTransformOp, WinogradWeightOp, shape_of
 from mlc.dialects.graph.ops.winograd import MATRICES
+from mlc.passes.graph.fusion.defuse_ops import defuse
 from mlc.passes.graph.fusion.fuse_ops import fuse, label_of
-from mlc.passes.graph.select_algorithm.forms import NAMES, Site, WinogradWeight, site_of, weight_of, with_algorithm
+from mlc.passes.graph.select_algorithm.forms import (
+    DIRECT,
+    NAMES,
+    Site,
+    WinogradWeight,
+    site_of,
+    weight_of,
+    with_algorithm,
+)
 from mlc.passes.graph.select_algorithm.records import algorithm_on_record
 from mlc.passes.graph.select_algorithm.shapes import Shape, shape_if_eligible
 from mlc.passes.graph.shared.constants import is_constant
@@ -31,17 +40,24 @@ def analytic_algorithm(site: Site, target: Target, threads: int, growth: float) 
     return NAMES[shape.choose(target, threads, growth)]
 
 
-def constant_sites(module: ModuleOp) -> Iterator[tuple[FusedOp, Site]]:
-    """The direct convolutions of constant weights that have other algorithms; one in no region gets its own."""
+def constant_sites(module: ModuleOp) -> Iterator[tuple[FusedOp, Site, bool]]:
+    """
+    The direct convolutions of constant weights that have other algorithms; one in no region gets its own.
+
+    The last value says whether the region is new.
+    """
     blocks = [block for function in functions(module) for block in outer_blocks(function)]
     for op in [op for block in blocks for op in block.ops]:
-        if isinstance(op, Conv2dOp) and shape_if_eligible(op) is not None and is_constant(op.operands[1]):
+        alone = isinstance(op, Conv2dOp) and shape_if_eligible(op) is not None and is_constant(op.operands[1])
+        if alone:
             op = fuse([op])
         if not isinstance(op, FusedOp):
             continue
         site = site_of(op.body.block)
         if site is not None and isinstance(site.op, Conv2dOp) and is_constant(op.operands[site.weight]):
-            yield op, site
+            yield op, site, alone
+        elif alone:
+            defuse(op)
 
 
 @dataclass
@@ -58,10 +74,13 @@ class Selector:
 
     def run(self, module: ModuleOp) -> None:
         """Choose for every site, then fold the transforms of weights."""
-        for fused, site in list(constant_sites(module)):
+        for fused, site, alone in list(constant_sites(module)):
             name = algorithm_on_record(site, self.target, self.threads, self.growth)
             name = name or analytic_algorithm(site, self.target, self.threads, self.growth)
-            self.rewrite(fused, site, name)
+            if name != DIRECT:
+                self.rewrite(fused, site, name)
+            elif alone:
+                defuse(fused)
         if self.weights:
             Folder(module).run()
 
