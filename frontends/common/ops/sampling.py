@@ -155,7 +155,8 @@ def _interpolated(node: SourceNode, x: Value, at: Sequence[Value], zeros: bool) 
     Linear interpolation at coordinates N x P of each axis, of which all neighbours are in a padded picture: N x C x P.
 
     Coordinates are clamped to the picture, or with `zeros` to its padding, whose elements are zeros. So no tap needs a
-    mask, and the 2^axes taps of a place lie at constant distances: one address is computed for all of them.
+    mask, and the 2^axes taps of a place lie at constant distances: one address is computed for all of them. That pays
+    for few channels: where a place is a row of many, reading those takes longer than computing it, and so does padding.
     """
     sizes = x.shape[2:]
     before, after = (1, 2) if zeros else (0, 1)
@@ -233,7 +234,8 @@ def grid_sample(node: SourceNode, x: Value, grid: Value, mode: str, border: str,
         places.append(at if corners else add(node, at, -0.5))
     rules = [BorderRule(node, border, size, corners) for size in sizes]
     count, space = math.prod(outs), math.prod(sizes)
-    if mode == "linear" and isinstance(count, int) and isinstance(space, int) and 2 ** len(sizes) * count >= space:
+    read_often = isinstance(count, int) and isinstance(space, int) and 2 ** len(sizes) * count >= space
+    if mode == "linear" and read_often and isinstance(c, int) and c < _LANES:
         inside = [rule.coordinate(at) for rule, at in zip(rules, places, strict=True)]
         total = _interpolated(node, x, inside, border == "zeros")
     else:

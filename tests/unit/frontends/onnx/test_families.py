@@ -287,7 +287,7 @@ def test_computed_places(name: str):
 @pytest.mark.parametrize("border", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("sizes", [(1, 3, 9, 7), (2, 2, 5, 1), (2, 12, 6, 5), (1, 2, 3, 4, 3)])
 def test_linear_samples_at_the_ends_of_a_picture(sizes: tuple[int, ...], border: str, corners: int):
-    """Coordinates between the last elements and the padding, at both, and far outside: one address is computed."""
+    """Coordinates between the last elements and the padding, at both, and far outside; few channels are padded."""
     axes = len(sizes) - 2
     ends = [side * (1 + k / n) for n in sizes[2:] for side in (-1, 1) for k in (-2, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 40)]
     grid = RNG.choice(ends, (sizes[0], *(11, 9, 5)[:axes], axes)).astype(np.float32)
@@ -296,9 +296,7 @@ def test_linear_samples_at_the_ends_of_a_picture(sizes: tuple[int, ...], border:
     (wanted,) = theirs(proto, feeds)
     (compiled,) = mlc.compile(proto, threads=1)(feeds).values()
     np.testing.assert_allclose(compiled, wanted, rtol=1e-4, atol=1e-4)
-    text = str(mlc.load(proto).module)
-    assert "graph.where" not in text or border == "reflection"
-    assert "graph.pad" in text
+    assert ("graph.pad" in str(mlc.load(proto).module)) == (sizes[1] < 8)
 
 
 @pytest.mark.parametrize("border", ["zeros", "border", "reflection"])
