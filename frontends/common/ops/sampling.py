@@ -188,7 +188,8 @@ def _lerp(pixels: Pixels, address: Value, offset: int, ratios: Sequence[Value], 
         return pixels.near(address, offset)
     node, (ratio, *others), (step, *rest) = pixels.node, ratios, steps
     first, second = (_lerp(pixels, address, offset + k * step, others, rest) for k in (0, 1))
-    return add(node, first, pixels.weighted(subtract(node, second, first), ratio))
+    other = subtract(node, 1.0, ratio)  # the difference of two pixels would make NaN of an infinite one
+    return add(node, pixels.weighted(first, other), pixels.weighted(second, ratio))
 
 
 class BorderRule:

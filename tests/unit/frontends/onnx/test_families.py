@@ -299,6 +299,15 @@ def test_linear_samples_at_the_ends_of_a_picture(sizes: tuple[int, ...], border:
     assert ("graph.pad" in str(mlc.load(proto).module)) == (sizes[1] < 8)
 
 
+def test_infinite_pixels_stay_infinite():
+    feeds = {
+        "x": np.full((1, 1, 4, 4), np.inf, np.float32),
+        "g": RNG.uniform(-0.6, 0.6, (1, 5, 5, 2)).astype(np.float32),
+    }
+    (compiled,) = mlc.compile(one_node("GridSample", feeds, opset=20, mode="linear"), threads=1)(feeds).values()
+    assert np.isposinf(compiled).all()
+
+
 @pytest.mark.parametrize("border", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
 @pytest.mark.parametrize("sizes", [(1, 8, 5, 6), (3, 19, 4, 7), (2, 8, 3, 4, 5), (2, 32, 40, 40)])
