@@ -54,7 +54,7 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     if not scalar and interleaves(st, target):
         _schedule_interleaved(s, st, loops, target, threads)
         return
-    channels = None if scalar else interleaved_axis(st)
+    channels = None if scalar else deinterleaved_axis(st)
     if not (scalar or st.symbolic):
         _fuse_runs(s, st, loops, extents)
     outer, inner = (loops, None) if scalar else split_lanes(s, loops, extents, target)
@@ -138,7 +138,7 @@ def _schedule_turned(
     s.vectorize(*inner)
 
 
-def interleaved_axis(st: Stage) -> int | None:
+def deinterleaved_axis(st: Stage) -> int | None:
     """
     An axis of a few channels that lie side by side in what is read, with pixels along the last axis; None if none is.
 

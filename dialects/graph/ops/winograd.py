@@ -109,9 +109,8 @@ class Conv2dWinogradOp(GraphOp):
     (tensor<1x4x8x8x16xf32>, tensor<6x6x1x4x16x24xf32>) -> tensor<1x3x8x8x8xf32>`
 
     %u is the result of graph.winograd_weight for tiles of `tile` x `tile` outputs. The result's blocks hold `block`
-    channels (0: as many as the blocks of %u). With `groups`, the blocks of the
-    image and of the result are cut into so many equal parts, and each part of the result is computed from that of the
-    image.
+    channels (0: as many as the blocks of %u). With `groups`, the blocks of the image and of the result are cut into so
+    many equal parts, and each part of the result is computed from that of the image.
     """
 
     name = "graph.conv2d_winograd"

@@ -150,7 +150,7 @@ def _reflected(node: SourceNode, at: Value, low: float, size: Dim) -> Value:
     return select(node, even, add(node, rest, low), subtract(node, high, rest))
 
 
-def _interpolated(node: SourceNode, x: Value, at: Sequence[Value], zeros: bool) -> Value:
+def _interpolated(node: SourceNode, x: Value, sizes: Sequence[int], at: Sequence[Value], zeros: bool) -> Value:
     """
     Linear interpolation at coordinates N x P of each axis, of which all neighbours are in a padded picture: N x C x P.
 
@@ -158,14 +158,13 @@ def _interpolated(node: SourceNode, x: Value, at: Sequence[Value], zeros: bool) 
     mask, and the 2^axes taps of a place lie at constant distances: one address is computed for all of them. That pays
     for few channels: where a place is a row of many, reading those takes longer than computing it, and so does padding.
     """
-    sizes = x.shape[2:]
     before, after = (1, 2) if zeros else (0, 1)
     width = [0, 0, 0, 0, *(pad for _ in sizes for pad in (before, after))]
     padded = node.emit(g.PadOp, x, pad_width=tuple(width), value=0.0)
-    steps, ratios = _steps(padded.shape[2:]), list[Value]()
+    steps = [math.prod(size + before + after for size in sizes[k + 1 :]) for k in range(len(sizes))]
+    ratios: list[Value] = []
     address: Value | None = None
     for one, size, step in zip(at, sizes, steps, strict=True):
-        assert isinstance(size, int)
         place = node.emit(g.ClipOp, one, min=float(-before), max=float(size - 1 + before))
         low = node.emit(g.FloorOp, place)
         ratios.append(subtract(node, place, low))
@@ -174,12 +173,6 @@ def _interpolated(node: SourceNode, x: Value, at: Sequence[Value], zeros: bool) 
     assert address is not None
     pixels = Pixels(node, padded, 2 ** len(sizes) * address.shape[1])
     return pixels.result(_lerp(pixels, add(node, address, before * sum(steps)), 0, ratios, steps), address.shape[1])
-
-
-def _steps(sizes: Sequence[Dim]) -> list[int]:
-    """The distances in memory of neighbours along each axis of a static size."""
-    known = [size for size in sizes if isinstance(size, int)]
-    return [math.prod(known[k + 1 :]) for k in range(len(known))]
 
 
 def _lerp(pixels: Pixels, address: Value, offset: int, ratios: Sequence[Value], steps: Sequence[int]) -> Value:
@@ -234,11 +227,12 @@ def grid_sample(node: SourceNode, x: Value, grid: Value, mode: str, border: str,
         at = multiply(node, multiply(node, at, number(node, size - 1 if corners else size, at)), 0.5)
         places.append(at if corners else add(node, at, -0.5))
     rules = [BorderRule(node, border, size, corners) for size in sizes]
-    count, space = math.prod(outs), math.prod(sizes)
-    read_often = isinstance(count, int) and isinstance(space, int) and 2 ** len(sizes) * count >= space
-    if mode == "linear" and read_often and isinstance(c, int) and c < _LANES:
-        inside = [rule.coordinate(at) for rule, at in zip(rules, places, strict=True)]
-        total = _interpolated(node, x, inside, border == "zeros")
+    count, known = math.prod(outs), [size for size in sizes if isinstance(size, int)]
+    static = isinstance(count, int) and isinstance(c, int) and len(known) == len(sizes)
+    if mode == "linear" and static and c < _LANES and 2 ** len(sizes) * count >= math.prod(known):
+        if border == "reflection":
+            places = [rule.coordinate(at) for rule, at in zip(rules, places, strict=True)]
+        total = _interpolated(node, x, known, places, border == "zeros")
     else:
         total = weighted_sum(
             node, x, [_grid_taps(node, at, mode, rule) for rule, at in zip(rules, places, strict=True)]

@@ -62,9 +62,9 @@ class LastTiles:
     term: Term
     span: Range
     whole: int
-    """The first tiles, in all of which the predicate `e >= 0` holds."""
+    """How many tiles the loop has then: in tiles 0 to `whole - 1` the predicate `e >= 0` holds for every element."""
     end: int
-    """The first tile in which no block runs: `whole`, or the one behind it."""
+    """The number of the first tile in which no block runs: `whole`, or `whole + 1` behind a partial tile."""
     space: IndexSpace
 
     @staticmethod

@@ -45,6 +45,17 @@ def test_each_row_fetches_its_share(mark, fetches):
     assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == fetches
 
 
+def test_a_loop_that_is_shorter_in_the_last_block_shares_the_lines_as_the_others_do() -> None:
+    """Four rows, two in the last block: each fetches one of three lines; the loop over k would fetch all three."""
+    text = product("attributes {prefetch = 1 : i64}")
+    text = text.replace(f"%i = 0 to {ROWS}", "%i = 0 to 4 - ((%p + 1) floordiv 2) * 2").replace("%i,", "%p * 4 + %i,")
+    text = text.replace(f"memref<{ROWS}x", "memref<6x").replace("loop.for %j", "loop.for %p = 0 to 2 { loop.for %j")
+    x, w = rand(6, DEPTH), rand(3 * PANELS, DEPTH, 16, seed=1)
+    run = native_kernel(parse(text + "}"))
+    close(run([x, w])[0], np.einsum("ik,jkd->ijd", x, w), 1e-5)
+    assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == 1
+
+
 def test_unrolled_steps_that_share_a_line_fetch_it_once() -> None:
     """Vectors of 32 bytes: of four steps, two begin a line. One row fetches the three columns of each."""
     text = product("attributes {prefetch = 1 : i64}").replace("x16xf32", "x8xf32").replace("d1 : 16", "d1 : 8")

@@ -350,7 +350,7 @@ def test_layouts_and_types_change_inside_of_control_flow(passes, text):
 
 
 def test_the_budget_of_winograd_is_none_of_the_pass() -> None:
-    """Validation reads `error_growth` as what a pass may do to values, which this one only moves."""
+    """`--validate-each` lets a pass with a field `error_growth` enlarge rounding errors; layouts change no value."""
     assert not hasattr(AlterOpLayoutPass(), "error_growth")
 
 
