@@ -26,7 +26,13 @@ from mlc.schedules.knobs import AUTO, blocks, sizes
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.support.alignment import LINE_BYTES
-from mlc.targets.cost.attention import band_block, open_query_block, query_block
+from mlc.targets.cost.attention import (
+    band_block,
+    open_query_block,
+    parts_of_a_head,
+    query_block,
+    shared_query_block,
+)
 from mlc.targets.cost.caches import FLOAT_BYTES, streams
 from mlc.targets.cost.threads import balance
 from mlc.targets.cost.thresholds import (
@@ -144,25 +150,26 @@ class AttentionSchedule:
         if self.open:
             return open_query_block(self.target)
         block = query_block(self.queries, self.keys, self.target, band=self.masked)
-        if not self.masked:  # a few heads of few queries: each thread gets a block
-            shares = ceil(self.threads / prod(self.parts.scores.extents[: self.parts.rank - 2]))
-            block = min(block, ceil(ceil(self.queries / self.width) / shares) * self.width)
+        if not self.masked:
+            block = shared_query_block(self.queries, self.heads, block, self.threads, self.target)
         tried = sizes(self.queries, block, TRIED_VECTORS * self.width, self.width)
         if self.masked:  # the masks are over blocks of this size
             tried = tuple(n for n in tried if block % n == 0)
         return min(self.queries, self.s.choose("queries", tried, block))
 
+    @property
+    def heads(self) -> int:
+        """The heads of all batches."""
+        return prod(self.parts.scores.extents[: self.parts.rank - 2])
+
     def parts_of_queries(self) -> int:
         """The number of tasks for the queries of one head that balances the threads."""
-        heads = prod(self.parts.scores.extents[: self.parts.rank - 2])
-        blocks = ceil(self.queries / self.block)
-        fits = [n for n in range(1, blocks + 1) if balance(heads * n, self.threads) >= GOOD_BALANCE]
-        return fits[0] if fits else blocks
+        return parts_of_a_head(self.heads, ceil(self.queries / self.block), self.threads)
 
     @property
     def deals_heads(self) -> bool:
         """Whether heads alone keep the threads busy, where the number of queries is open."""
-        return balance(prod(self.parts.scores.extents[: self.parts.rank - 2]), self.threads) >= GOOD_BALANCE
+        return balance(self.heads, self.threads) >= GOOD_BALANCE
 
     def build(self) -> sched.ScheduleOp:
         """From the last stage to the first: a producer moves into the block of its consumer."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 from math import ceil, lcm
 
 from mlc.targets.cost.caches import FLOAT_BYTES, planned_l2_bytes
+from mlc.targets.cost.threads import balance
 from mlc.targets.cost.thresholds import (
     BAND_KEYS,
     BAND_VECTORS,
+    GOOD_BALANCE,
     OPEN_VECTORS,
+    QUERY_BLOCK_START,
     SPILLED_STRIPS,
     STRIP_KEYS,
     STRIP_VECTORS,
@@ -32,6 +35,29 @@ def query_block(queries: int, keys: int, target: Target, *, band: bool = False) 
     most = BAND_VECTORS if band else tiled or STRIP_VECTORS
     vectors = max(least, min(most, planned_l2_bytes(target) // strips))
     return min(queries, even_split(ceil(queries / width), vectors) * width)
+
+
+def shared_query_block(queries: int, heads: int, block: int, threads: int, target: Target) -> int:
+    """
+    The queries of a block, `block` of them or fewer, with which threads that share the queries of a head end together.
+
+    Where whole heads keep the threads busy, it is `block`.
+    """
+    width = target.lanes("f32")
+    if balance(heads, threads) >= GOOD_BALANCE:
+        return block
+
+    def vectors_of_a_thread(vectors: int) -> float:
+        blocks = ceil(queries / (vectors * width))
+        parts = parts_of_a_head(heads, blocks, threads)
+        return ceil(heads * parts / threads) * ceil(blocks / parts) * (vectors + QUERY_BLOCK_START)
+
+    return min(range(ceil(block / width), 0, -1), key=vectors_of_a_thread) * width
+
+
+def parts_of_a_head(heads: int, blocks: int, threads: int) -> int:
+    """The fewest tasks for the blocks of queries of one head that keep threads busy; all blocks where none do."""
+    return next((n for n in range(1, blocks + 1) if balance(heads * n, threads) >= GOOD_BALANCE), blocks)
 
 
 def _tiled_vectors(target: Target) -> int | None:

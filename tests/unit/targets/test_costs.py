@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from mlc.targets.cost import thresholds
-from mlc.targets.cost.attention import query_block
+from mlc.targets.cost.attention import parts_of_a_head, query_block, shared_query_block
 from mlc.targets.cost.branches import BranchCosts
 from mlc.targets.cost.branches import Contraction as Branch
 from mlc.targets.cost.caches import (
@@ -90,6 +90,16 @@ def test_blocks_of_queries_are_whole_tiles_where_strips_fit() -> None:
     assert [query_block(keys, keys, zen3) for keys in (269, 1407, 4096, 8192)] == [24, 24, 24, 16]
     assert query_block(1407, 1407, zen3, band=True) == 16
     assert query_block(1407, 1407, ZEN5) % (6 * ZEN5.lanes("f32")) != 0
+
+
+def test_threads_that_share_the_queries_of_a_head_end_together() -> None:
+    # 26 vectors of queries: 4 blocks of 4 beside 3 of them, or 13 blocks of one each
+    assert shared_query_block(415, 1, 64, 2, ZEN5) == 16
+    assert shared_query_block(415, 2, 64, 2, ZEN5) == 64  # a head a thread
+    assert shared_query_block(512, 1, 64, 2, ZEN5) == 64
+    assert shared_query_block(20, 1, 32, 2, ZEN5) == 16  # two vectors, one a thread
+    assert shared_query_block(10, 1, 16, 2, ZEN5) == 16
+    assert [parts_of_a_head(heads, 7, 2) for heads in (1, 2, 3)] == [2, 1, 2]
 
 
 def test_register_tiles_are_those_of_blis() -> None:
