@@ -197,8 +197,8 @@ QUERY_BLOCK_START = 0.05
 """
 What a block of queries takes besides its vectors, in vectors: each block reads keys and values again.
 
-Source: 415 queries and keys of 64 channels, one head, two threads of Zen 4: blocks of 1, 2, 3, 4 and 5 vectors, of which
-the busier thread has 13, 14, 15, 16 and 15, take 0.84, 0.88, 0.95, 1.00 and 0.94 of the time of 4.
+Source: 415 queries and keys of 64 channels, one head, two threads of Zen 4: blocks of 1, 2, 3, 4 and 5 vectors, of
+which the busier thread has 13, 14, 15, 16 and 15, take 0.84, 0.88, 0.95, 1.00 and 0.94 of the time of 4.
 """
 SPILLED_STRIPS = 2.0
 """
