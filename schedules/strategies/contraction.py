@@ -28,6 +28,9 @@ from mlc.schedules.strategies.roles import Roles, roles_of
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far
 from mlc.targets.cost.thresholds import (
     LEAST_LANES,
+    PACKED_L2_SHARE,
+    PACKED_LONG_BITS,
+    PACKED_LONG_ROW_TILES,
     PACKED_ROW_TILES,
     PAD_ROWS,
     PAD_VECTORS,
@@ -97,7 +100,7 @@ class ContractionSchedule(ContractionSizes):
             spatial_tile=len(present(r_inner, c_inner, l_inner)),
         )
         s.reorder(*nest.grid, *nest.columns, *nest.rows, *nest.reduce, *nest.tile)
-        return self._finish(nest, packs=outer_row is None and grid.row_block >= PACKED_ROW_TILES)
+        return self._finish(nest, packs=outer_row is None and grid.row_block >= self._packed_row_tiles)
 
     def _reduction(self, reduce: list[Handle]) -> tuple[list[Handle], list[Handle]]:
         """The reduction loops in order, and those that are part of the register tile, if any."""
@@ -172,6 +175,15 @@ class ContractionSchedule(ContractionSizes):
         step = next(e.coefficient(r.rows) for e in r.scalar.exprs if e.uses(r.rows))
         channels = r.scalar.exprs[-1].uses(len(st.extents) - 1) and st.extents[-1] >= LEAST_LANES
         return step == 1 and channels and is_far(FLOAT_BYTES * prod(r.scalar.shape), self.target)
+
+    @property
+    def _packed_row_tiles(self) -> int:
+        """The row tiles that share a copied panel of V, at least."""
+        st, read = self.stage, self.roles.vector
+        apart = FLOAT_BYTES * (read.step(st.reduce[-1], st.ranges) or 0)
+        crowded = st.depth * (apart & -apart) > PACKED_L2_SHARE * self.target.l2_bytes
+        long = self.target.vector_bits >= PACKED_LONG_BITS
+        return PACKED_LONG_ROW_TILES if long and not crowded else PACKED_ROW_TILES
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix whose rows are far apart: a panel of it is copied for all rows of a block."""

@@ -147,8 +147,19 @@ PACKED_PANELS = 8
 """Panels of the right operand, at least, for which a copy of each pays. Not measured apart."""
 PACKED_DEPTH = 128
 """Terms of each sum, at least, for which it pays. Not measured apart."""
-PACKED_ROW_TILES = 4
-"""Row tiles that share a copied panel, at least. Not measured apart."""
+PACKED_ROW_TILES, PACKED_LONG_ROW_TILES, PACKED_LONG_BITS = 4, 16, 512
+"""
+Row tiles that share a copied panel, at least, those where vectors are long, which L2 gives while a tile adds, and that
+length in bits.
+
+Source: 1x1 convolutions of 24 to 768 channels and products of 8 to 1024 rows, one thread of Zen 4. With AVX-512 4 to 14
+row tiles take 0.82 to 1.01 of the time without copies (38 shapes), 18 to 70 take 0.97 to 1.08 (14 shapes). With AVX2,
+whose tiles have half the rows, 4 and more take up to 2.2 of the time.
+"""
+PACKED_L2_SHARE = 8.0
+"""Rows of a panel by the power of 2 in their distance, in bytes, as a multiple of L2 from which on they push each other
+out of L2, so that 4 row tiles share a copy with AVX-512, too. Source: 768 rows of 4096 take 1.07 of the time without
+copies, 768 rows of 2048 0.86, on the same core."""
 WIDENED_PANEL_ROWS, WIDENED_F16_ROWS = 24, 80
 """Rows from which a copy of each panel in f32 pays, of bytes or bf16, and of f16, which one instruction widens. Source:
 products of 24 to 197 rows, depths of 192 to 768, on Zen 3. Where another thread of the core computes, bytes take 0.77

@@ -89,6 +89,21 @@ def test_packed_operand_is_not_copied() -> None:
     assert "sched.cache_read" not in directives(product(64, 96, 128, "np"), SMALL)
 
 
+@pytest.mark.parametrize(
+    ("target", "rows", "depth", "columns", "copied"),
+    [
+        ("znver4", 96, 384, 2048, False),  # 7 row tiles of 14x2: L2 gives the vectors while a tile adds
+        ("znver4", 512, 384, 2048, True),  # 37 row tiles
+        ("znver4", 48, 768, 4096, True),  # rows of B push each other out of L2
+        ("znver3", 96, 384, 2048, True),  # 16 row tiles of 6x2
+        ("znver3", 16, 384, 2048, False),  # 3 row tiles
+    ],
+)
+def test_panels_are_copied_for_many_row_tiles(target: str, rows: int, depth: int, columns: int, copied: bool) -> None:
+    schedule = directives(product(rows, columns, depth), Target.parse(target))
+    assert ("sched.cache_read" in schedule) is copied
+
+
 def test_few_rows_are_not_worth_a_transposed_copy() -> None:
     schedule = choose_schedule(product(8, 96, 128, "nt"), NATIVE, 1)
     assert "sched.cache_read" not in str(schedule)
