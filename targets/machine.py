@@ -2,7 +2,7 @@
 Descriptions of machines: one TOML file a CPU family, read into `Cpu` and `Core` records.
 
     triple = "x86_64-unknown-linux-gnu"
-    core_from = "zen4-5"              # the rates of another family, where this one was not measured
+    core_from = "zen5"                # the rates of another family, where this one was not measured
     [core]                            # rates of one core; each key ends in its unit
     fmas_per_cycle = 2.0
     [cpus.znver3]                     # a name that Target.parse knows; `llvm_cpu` where LLVM calls it otherwise
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import date, time
 
 DIRECTORY = Path(__file__).parent / "machines"
-FAMILIES = ("x86-64", "haswell-skylake", "skylake-avx512", "zen2-3", "zen4-5", "aarch64")
+FAMILIES = ("x86-64", "haswell-skylake", "skylake-avx512", "zen2-3", "zen4", "zen5", "aarch64")
 """The files of `DIRECTORY`, in the order in which messages list their CPUs."""
 GENERIC = {"x86_64": "x86-64", "aarch64": "aarch64"}
 """The first part of a triple -> the family that stands for a CPU which no file describes."""
@@ -59,6 +59,8 @@ class Core:
     """What a step of a register tile's reduction takes besides its multiplications."""
     fma_latency_cycles: float
     """From one sum to the next that depends on it."""
+    half_fma_cycles: float
+    """An FMA of half a vector: as long as that of a whole one, or half as long where the data path is half as wide."""
     sustained_fmas_per_cycle: float
     """What register tiles of convolutions reach of `fmas_per_cycle`."""
     l1_way_bytes: int

@@ -87,6 +87,11 @@ class Target:
     def __repr__(self) -> str:
         return f"mlc.Target({str(self)!r})"
 
+    @property
+    def splits_vectors(self) -> bool:
+        """Whether an FMA of a whole vector is two of halves, so that half a vector takes half the time."""
+        return self.vector_bits == 512 and self.core.half_fma_cycles * self.core.fmas_per_cycle < 1
+
     def lanes(self, dtype: object) -> int:
         """Return how many elements of `dtype` ("f32", an xDSL type, or its bits) fill a native vector."""
         return max(1, self.vector_bits // dtype_bits(dtype))

@@ -222,7 +222,7 @@ class ContractionSizes:
         lanes = e[r.lanes]
         if r.rows is None or r.dot or r.rows != r.lanes - 1 or e[r.rows] < 2:
             return 1
-        if lanes > SHARED_LANES_VECTORS * self.width:
+        if lanes > SHARED_LANES_VECTORS * self.width or (self.target.splits_vectors and not self.slides):
             return 1
         return 2 if 2 * (lanes % self.width) == self.width else 1
 

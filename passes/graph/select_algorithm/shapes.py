@@ -15,7 +15,7 @@ from mlc.dialects.graph.ops.winograd import ERROR_GROWTH, MATRICES
 from mlc.dialects.graph.symbols import symbols_of
 from mlc.dialects.graph.types import sizes_at
 from mlc.dialects.loop import WORD_BITS
-from mlc.passes.graph.shared.blocks import channel_block, divisor_block, groups_in_block
+from mlc.passes.graph.shared.blocks import channel_block, divisor_block, groups_in_block, in_halves
 from mlc.targets.cost.caches import FLOAT_BYTES
 from mlc.targets.cost.thresholds import CLIPPED_SHARE, PRODUCT_BLOCK_VECTORS, WINOGRAD_GAIN, WINOGRAD_LEAST_CHANNELS
 from mlc.targets.cost.winograd import direct_cycles, overlapped, problem
@@ -63,7 +63,7 @@ def is_slower_narrow(op: Conv2dOp, target: Target, threads: int, growth: float) 
     Its weights, 8 times as many bytes, come from memory: those of all layers do not stay in L3.
     """
     lanes = target.lanes("f32")
-    shape = _shape_in_blocks(op, lanes)
+    shape = _shape_in_blocks(op, lanes, in_halves(lanes, target))
     if shape is None:
         return False
     m = shape.choose(target, threads, growth)
@@ -78,7 +78,7 @@ def is_slower_narrow(op: Conv2dOp, target: Target, threads: int, growth: float) 
     return streamed < WINOGRAD_GAIN * direct / faster
 
 
-def _shape_in_blocks(op: Conv2dOp, lanes: int) -> Shape | None:
+def _shape_in_blocks(op: Conv2dOp, lanes: int, halves: bool) -> Shape | None:
     """The sizes of a 3 x 3 convolution of stride 1 in plain layout, in the blocks of channels that it would have."""
     weight = shape_of(op.operands[1].type)
     if op.data_layout != "NCHW" or op.kernel_layout != "OIHW" or not _has_algorithms(op) or weight[2:] != (3, 3):
@@ -86,9 +86,8 @@ def _shape_in_blocks(op: Conv2dOp, lanes: int) -> Shape | None:
     (batch, outputs, height, width), (_, inputs, _, _) = (
         usual_shape(op, type) for type in (op.type, op.operands[0].type)
     )
-    block = channel_block if op.groups == 1 else divisor_block
     each = inputs // op.groups, outputs // op.groups
-    (x, y) = (block(channels, lanes) for channels in each)
+    x, y = (channel_block(n, lanes) if op.groups == 1 else divisor_block(n, lanes, halves) for n in each)
     if min(x, y) < WINOGRAD_LEAST_CHANNELS or (op.groups > 1 and groups_in_block(*each, op.groups, lanes) > 1):
         return None
     inside = part_inside(op.padding, (height, width))
@@ -97,7 +96,7 @@ def _shape_in_blocks(op: Conv2dOp, lanes: int) -> Shape | None:
 
 def winograd_share(op: Conv2dOp, lanes: int, target: Target, threads: int, growth: float) -> float:
     """The time of an unblocked op in blocks, relative to its direct sum's: below 1 where Winograd's is faster."""
-    shape = _shape_in_blocks(op, lanes)
+    shape = _shape_in_blocks(op, lanes, in_halves(lanes, target))
     m = 0 if shape is None else shape.choose(target, threads, growth)
     return shape.winograd_cycles(m, target, threads) / shape.direct_cycles(target, threads) if shape and m else 1.0
 

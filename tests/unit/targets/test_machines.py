@@ -37,7 +37,7 @@ FACTS = {
 UNITS = ("_bytes", "_cycles", "_per_cycle", "_per_vector", "_per_element")
 MINE = """\
 triple = "x86_64-unknown-linux-gnu"
-core_from = "zen4-5"
+core_from = "zen4"
 [core]
 dispatch_cycles = 500
 [cpus.mine]
@@ -80,7 +80,7 @@ def test_every_rate_has_a_unit_and_every_file_a_source(family: str) -> None:
 
 
 def test_each_rate_of_a_file_of_rates_is_said_once_with_a_comment() -> None:
-    lines = (DIRECTORY / "zen4-5.toml").read_text().partition("\n[core]\n")[2].partition("[cpus.")[0].splitlines()
+    lines = (DIRECTORY / "zen5.toml").read_text().partition("\n[core]\n")[2].partition("[cpus.")[0].splitlines()
     keys = [line.partition(" ")[0] for line in lines if line and not line.startswith("#")]
     assert sorted(keys) == sorted(field.name for field in fields(Core))
 
@@ -95,6 +95,12 @@ def test_a_cpu_that_no_file_describes() -> None:
     core, instructions = find_core("i9000", "x86_64")
     assert (core, instructions) == (Target.parse("x86-64").core, ())
     assert find_core("m7", "aarch64")[0] == Target.parse("aarch64").core
+
+
+def test_halves_of_vectors_cost_half_where_the_data_path_is_half_as_wide() -> None:
+    split = {name: Target.parse(name).splits_vectors for name in FACTS}
+    assert [name for name, splits in split.items() if splits] == ["znver4"]
+    assert not Target.parse("znver4,-avx512f").splits_vectors  # its data path has 256 bits
 
 
 def test_a_file_of_the_user_s_is_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +126,8 @@ def test_a_file_of_the_user_s_is_a_target(tmp_path: Path, monkeypatch: pytest.Mo
         ("fma = true", "fma = 1", "fma: expected true or false, but got 1"),
         ("l1_bytes = 32_768\n", "", r"cpus\.mine: expected l1_bytes, but it is not there"),
         ('["pmaddwd"]', '"pmaddwd"', "expected instructions to be a list of names"),
-        ('"zen4-5"', '"zen9"', "expected core_from to be one of x86-64, .*, but got 'zen9'"),
-        ('core_from = "zen4-5"\n', "", "core: expected fmas_per_cycle, but it is not there"),
+        ('"zen4"', '"zen9"', "expected core_from to be one of x86-64, .*, but got 'zen9'"),
+        ('core_from = "zen4"\n', "", "core: expected fmas_per_cycle, but it is not there"),
         ("triple =", "tripel =", "expected triple, core_from, core and cpus"),
         ("[cpus.mine]", "[cpus.mine", r"Expected ']'"),
         ("[cpus.mine]\n", "[cpus]\n", r"cpus\.llvm_cpu: expected a table, but got 'znver4'"),

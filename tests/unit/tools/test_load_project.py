@@ -75,7 +75,7 @@ def twice(op, x):
 register_op("Twice", lambda node: node.emit(TwiceOp, node.input(0)), domain="my.ops")
 """
 MACHINE = """triple = "x86_64-unknown-linux-gnu"
-core_from = "zen4-5"
+core_from = "zen5"
 [cpus.mine]
 llvm_cpu = "x86-64-v3"
 vector_bits = 256

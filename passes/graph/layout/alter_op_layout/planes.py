@@ -38,6 +38,7 @@ from mlc.passes.graph.shared.blocks import (
     channel_block,
     divisor_block,
     groups_in_block,
+    in_halves,
     kernel_name,
     padded,
     planes_name,
@@ -79,7 +80,7 @@ def computes_in_planes(op: Conv2dOp, v: Versions, block: int) -> bool:
         if not between_plain or _between_reorders(op):
             return False
         whole = True
-    cost = LayoutCosts.of(op, block, PLAIN_TRANSFORM_COST if whole else TRANSFORM_COST)
+    cost = LayoutCosts.of(op, block, in_halves(block, v.target), PLAIN_TRANSFORM_COST if whole else TRANSFORM_COST)
     blocked_input = v.native(x) != PLAIN
     plain, blocked = readers(op.result)
     fast = 1.0 if op.groups == 1 or op.is_depthwise else winograd_share(op, block, v.target, v.threads, v.growth)
@@ -98,8 +99,8 @@ class LayoutCosts:
     outputs: float
 
     @staticmethod
-    def of(op: Conv2dOp, block: int, each: float) -> LayoutCosts:
-        """The costs for vectors of `block` lanes, where a transform costs `each` of an element."""
+    def of(op: Conv2dOp, block: int, halves: bool, each: float) -> LayoutCosts:
+        """The costs for vectors of `block` lanes, or of their `halves`; a transform costs `each` of an element."""
         x, w, y = (static_shape(one.type) for one in (*op.operands, op.result))
         points = prod(y) * prod(w[1:])
         height, width = y[2:]
@@ -111,7 +112,7 @@ class LayoutCosts:
         planar, full = (PLANAR_WINDOW_COST, BLOCKED_WINDOW_COST) if depthwise else (PLANAR_COST, 1.0)
         if op.strides[1] > 1:
             planar, full = planar * PLANAR_STRIDED_COST, full * (PLANAR_STRIDED_COST if depthwise else 1.0)
-        filled = 1.0 if depthwise else _filled(w[1], outputs, op.groups, block)
+        filled = 1.0 if depthwise else _filled(w[1], outputs, op.groups, block, halves)
         return LayoutCosts(
             planar * points / block / lanes, full * points / block / filled, each * prod(x), each * prod(y)
         )
@@ -146,14 +147,16 @@ def _is_pointwise(op: Conv2dOp) -> bool:
     return tuple(shape_of(op.operands[1].type)[2:]) == tuple(op.strides) == (1, 1) and not any(op.padding)
 
 
-def _filled(inputs: int, outputs: int, groups: int, block: int) -> float:
+def _filled(inputs: int, outputs: int, groups: int, block: int, halves: bool) -> float:
     """The part of the lanes that a block of a group's output channels fills."""
     if groups == 1:
         size = channel_block(outputs, block)
         return outputs / padded(outputs, size) * (1 / SHARED_VECTOR_COST if 2 * size == block else size / block)
     if groups_in_block(inputs, outputs, groups, block) > 1:
         return 1.0
-    size = divisor_block(outputs, block)
+    size = divisor_block(outputs, block, halves)
+    if size > block:
+        return 1.0
     return 1 / SHARED_VECTOR_COST if 2 * size == block else size / block
 
 

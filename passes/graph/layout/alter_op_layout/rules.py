@@ -65,6 +65,7 @@ from mlc.passes.graph.shared.blocks import (
     data_name,
     divisor_block,
     groups_in_block,
+    in_halves,
     kernel_name,
     padded,
     static_size,
@@ -113,7 +114,8 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
         inner, outer = side * inputs, side * (outputs // op.groups)
         kernel = kernel_name(inputs, outer)
     else:
-        inner, outer = divisor_block(inputs, block), divisor_block(outputs // op.groups, block)
+        halves = in_halves(block, v.target)
+        inner, outer = (divisor_block(n, block, halves) for n in (inputs, outputs // op.groups))
         kernel = kernel_name(inner, outer)
     if inner == 1 and outer == 1:
         return None

@@ -28,6 +28,7 @@ def test_channel_blocks(channels, block):
 
 def test_blocks_inside_a_group_divide_it():
     assert [divisor_block(size, 16) for size in (32, 24, 7, 1, 34)] == [16, 12, 7, 1, 2]
+    assert [divisor_block(size, 16, halves=True) for size in (48, 24, 72, 12, 34)] == [16, 24, 24, 12, 2]
     assert [kernel_name(3, 16), kernel_name(0, 16), kernel_name(16, 1)] == ["OIHW3i16o", "OIHW16o", "OIHW16i"]
 
 
@@ -57,10 +58,20 @@ def conv(c, o, groups=1, size=6, attrs="padding = [1, 1, 1, 1]"):
     ],
 )
 def test_convolutions(c, o, groups, layouts):
-    module = optimize(conv(c, o, groups=groups), ALTER)
+    module = optimize(conv(c, o, groups=groups), ALTER.replace("layout", "layout{target=znver5}", 1))
     (op,) = [op for op in module.walk() if isinstance(op, Conv2dOp)]
     assert (op.data_layout, op.kernel_layout, op.channels) == layouts
     assert sum(isinstance(op, LayoutTransformOp) for op in module.walk()) <= 2
+
+
+@pytest.mark.parametrize(
+    ("options", "block"),
+    [("target=znver4", 24), ("target=znver5", 12), ("block=8 target=znver4", 8), ("vector-bits=256 target=znver3", 8)],
+)
+def test_blocks_of_a_vector_and_a_half_where_halves_cost_half(options: str, block: int) -> None:
+    module = optimize(conv(96, 96, groups=4, size=20), ALTER.replace("layout", f"layout{{{options}}}", 1))
+    (op,) = [op for op in module.walk() if isinstance(op, Conv2dOp)]
+    assert op.data_layout == f"NCHW{block}c"
 
 
 def test_one_channel_in_and_out_stays_plain():
