@@ -52,7 +52,7 @@ def shared_query_block(queries: int, heads: int, block: int, threads: int, targe
         parts = parts_of_a_head(heads, blocks, threads)
         return ceil(heads * parts / threads) * ceil(blocks / parts) * (vectors + QUERY_BLOCK_START)
 
-    return min(range(ceil(block / width), 0, -1), key=vectors_of_a_thread) * width
+    return min(block, width * min(range(ceil(block / width), 0, -1), key=vectors_of_a_thread))
 
 
 def parts_of_a_head(heads: int, blocks: int, threads: int) -> int:

@@ -98,7 +98,7 @@ def test_threads_that_share_the_queries_of_a_head_end_together() -> None:
     assert shared_query_block(415, 2, 64, 2, ZEN5) == 64  # a head a thread
     assert shared_query_block(512, 1, 64, 2, ZEN5) == 64
     assert shared_query_block(20, 1, 32, 2, ZEN5) == 16  # two vectors, one a thread
-    assert shared_query_block(10, 1, 16, 2, ZEN5) == 16
+    assert shared_query_block(10, 1, 10, 2, ZEN5) == 10
     assert [parts_of_a_head(heads, 7, 2) for heads in (1, 2, 3)] == [2, 1, 2]
 
 
