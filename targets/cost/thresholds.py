@@ -249,6 +249,9 @@ PADDING_WASTE = 0.25
 SHARED_VECTOR_COST = 1.12
 """What two pixels cost that share a vector, each with half a block of channels, to one that fills it. Source:
 EfficientNet-Lite0's convolutions of 24 and 40 channels on Zen 5."""
+HALF_VECTOR_COST = 1.02
+"""What half a block of channels costs, to half of a block, where an FMA of half a vector takes half of one's time.
+Source: EfficientNet-B2, MobileNetV3 and MnasNet on Zen 4 take 0.98, 0.98 and 1.00 of the time that 1.12 gives."""
 PLANAR_COST = 1.1
 """What a convolution of groups costs with pixels in the lanes, to one of full blocks of channels: a scalar of the
 weights for each row of a tile, rows of pictures of any alignment. Source: ShuffleNet's convolutions of 2 to 8 groups

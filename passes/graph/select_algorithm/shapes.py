@@ -87,7 +87,7 @@ def _shape_in_blocks(op: Conv2dOp, lanes: int, halves: bool) -> Shape | None:
         usual_shape(op, type) for type in (op.type, op.operands[0].type)
     )
     each = inputs // op.groups, outputs // op.groups
-    x, y = (channel_block(n, lanes) if op.groups == 1 else divisor_block(n, lanes, halves) for n in each)
+    x, y = (channel_block(n, lanes, halves) if op.groups == 1 else divisor_block(n, lanes, halves) for n in each)
     if min(x, y) < WINOGRAD_LEAST_CHANNELS or (op.groups > 1 and groups_in_block(*each, op.groups, lanes) > 1):
         return None
     inside = part_inside(op.padding, (height, width))

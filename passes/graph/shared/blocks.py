@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 from mlc.dialects.graph import DimExpr
 from mlc.dialects.graph.types import Dim, element_of
 from mlc.dialects.loop import word_factors
-from mlc.targets.cost.thresholds import PADDING_WASTE, SHARED_VECTOR_COST
+from mlc.targets.cost.thresholds import HALF_VECTOR_COST, PADDING_WASTE, SHARED_VECTOR_COST
 from mlc.targets.target import Target
 
 
@@ -21,15 +21,17 @@ def wasteful(size: int, block: int) -> bool:
     return padded(size, block) >= size * (1 + PADDING_WASTE)
 
 
-def channel_block(size: int, block: int) -> int:
+def channel_block(size: int, block: int, halves: bool = False) -> int:
     """
     The block of channels: all channels where they are fewer than `block`, half a block where that pads less, else
     `block`: `block = 16: 64 -> 16, 120 -> 16 (8 padded), 40 -> 8, 67 -> 8 (5 padded), 3 -> 3`.
+
+    Where FMAs take a vector in `halves`, half a block has half of the cost: `120 -> 8`.
     """
     if size < block and wasteful(size, block):
         return size
-    half = block // 2
-    return half if half > 1 and padded(size, half) * SHARED_VECTOR_COST <= padded(size, block) else block
+    half, cost = block // 2, HALF_VECTOR_COST if halves else SHARED_VECTOR_COST
+    return half if half > 1 and padded(size, half) * cost <= padded(size, block) else block
 
 
 def unit_block(units: int, block: int) -> int:

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import Conv2dOp, shape_of, static_shape
 from mlc.passes.graph.fusion.combine_parallel.branches import CombineParallelPass, Family, concatenated
-from mlc.passes.graph.shared.blocks import channel_block
+from mlc.passes.graph.shared.blocks import channel_block, in_halves
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import Rewriter
 from mlc.targets.cost.branches import BranchCosts, Contraction
@@ -50,7 +50,7 @@ class Convolutions(Family[Conv2dOp]):
         batch, _, height, width = static_shape(first.type)
         weights = [static_shape(op.operands[1].type) for op in ops]
         outputs, depth = sum(w[0] for w in weights), prod(weights[0][1:])
-        block = channel_block(outputs, machine.lanes)
+        block = channel_block(outputs, machine.lanes, in_halves(machine.lanes, machine.target))
         data, padded = prod(static_shape(first.operands[0].type)), any(first.padding)
         return Contraction(batch * height, width, outputs, depth, data, outputs * depth, block, padded)
 

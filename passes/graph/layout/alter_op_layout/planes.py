@@ -47,6 +47,7 @@ from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import defining_op
 from mlc.targets.cost.thresholds import (
     BLOCKED_WINDOW_COST,
+    HALF_VECTOR_COST,
     MOST_PADDED_PLANES,
     PLAIN_TRANSFORM_COST,
     PLANAR_COST,
@@ -149,15 +150,16 @@ def _is_pointwise(op: Conv2dOp) -> bool:
 
 def _filled(inputs: int, outputs: int, groups: int, block: int, halves: bool) -> float:
     """The part of the lanes that a block of a group's output channels fills."""
+    half = 1 / (HALF_VECTOR_COST if halves else SHARED_VECTOR_COST)
     if groups == 1:
-        size = channel_block(outputs, block)
-        return outputs / padded(outputs, size) * (1 / SHARED_VECTOR_COST if 2 * size == block else size / block)
+        size = channel_block(outputs, block, halves)
+        return outputs / padded(outputs, size) * (half if 2 * size == block else size / block)
     if groups_in_block(inputs, outputs, groups, block) > 1:
         return 1.0
     size = divisor_block(outputs, block, halves)
     if size > block:
         return 1.0
-    return 1 / SHARED_VECTOR_COST if 2 * size == block else size / block
+    return half if 2 * size == block else size / block
 
 
 def readers(value: SSAValue) -> tuple[bool, bool]:

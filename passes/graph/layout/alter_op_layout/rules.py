@@ -61,7 +61,6 @@ from mlc.passes.graph.layout.alter_op_layout.patches import convolution_on_plane
 from mlc.passes.graph.layout.alter_op_layout.subpixel import transposed_convolution
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.blocks import (
-    channel_block,
     data_name,
     divisor_block,
     groups_in_block,
@@ -103,11 +102,11 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     if not known.outer and not last and (made := convolution_on_planes(op, v, block)) is not None:
         return made
     if op.groups == 1:
-        inner = whole_words(known.inner or near_block(channels, block, v.native(x)), x, w, block)
-        outer = known.outer or channel_block(outputs, block)
+        inner = whole_words(known.inner or near_block(channels, block, x, v), x, w, block)
+        outer = known.outer or v.channel_block(outputs, block)
         kernel = kernel_name(inner, outer, words(x, w, inner))
     elif inputs == 1 and op.groups == channels == outputs:
-        inner = outer = known.outer or (channels if last else channel_block(channels, block))
+        inner = outer = known.outer or (channels if last else v.channel_block(channels, block))
         word = words(x, w, 0) if op.dilation[1] == 1 and op.out_dtype == "int32" else 1
         kernel = kernel_name(0, outer) + (f"{word}w" if word > 1 else "")
     elif (side := groups_in_block(inputs, outputs // op.groups, op.groups, block)) > 1:
@@ -157,9 +156,9 @@ def pads_with_layout(op: Conv2dOp, picture: SSAValue, block: int) -> bool:
     return (height + top + bottom) * (width + left + right) <= MOST_PADDED * height * width
 
 
-def near_block(channels: int, block: int, native: str) -> int:
+def near_block(channels: int, block: int, picture: SSAValue, v: Versions) -> int:
     """The block of a convolution's picture: that of its native layout, unless it is less than half of the best."""
-    size, have = channel_block(channels, block), layout(native).factors["C"]
+    size, have = v.channel_block(channels, block), layout(v.native(picture)).factors["C"]
     return have if have < size <= 2 * have and size % have == channels % have == 0 else size
 
 
@@ -297,7 +296,7 @@ def concatenation(op: ConcatenateOp, v: Versions, block: int) -> Result:
     if not is_static(channels):
         return None
     axis = axis_of(op.axis, 4)
-    sizes = [channel_block(sum(channels), block), *(layout(name).factors["C"] for name in blocked)]
+    sizes = [v.channel_block(sum(channels), block), *(layout(name).factors["C"] for name in blocked)]
     fitting = [b for b in sizes if axis != 1 or all(size % b == 0 for size in channels)]
     if not fitting or fitting[0] == 1:
         return None

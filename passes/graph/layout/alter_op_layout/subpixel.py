@@ -33,7 +33,6 @@ from mlc.dialects.graph.ops.movement import END
 from mlc.dialects.graph.types import Dim, axis_of, shape_of, static_shape
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.blocks import (
-    channel_block,
     data_name,
     kernel_name,
     padded,
@@ -61,10 +60,10 @@ class Subpixel:
         # Each sub-pixel has blocks of its own; with few result channels, all sub-pixels share one block.
         phases = self.strides[0] * self.strides[1]
         self.few = self.outputs * phases <= block or self.outputs == 1
-        self.block = channel_block(self.outputs * phases if self.few else self.outputs, block)
+        self.block = v.channel_block(self.outputs * phases if self.few else self.outputs, block)
         self.room = self.outputs if self.few else padded(self.outputs, self.block)
         x, w = op.operands
-        self.inner = whole_words(channel_block(self.inputs, block), x, w, block)
+        self.inner = whole_words(v.channel_block(self.inputs, block), x, w, block)
         self.kernel = kernel_name(self.inner, self.block, words(x, w, self.inner))
         self.count = [-(-k // s) for k, s in zip(self.taps, self.strides, strict=True)]
         self.first = [op.padding[axis] // op.strides[axis] for axis in (0, 1)]

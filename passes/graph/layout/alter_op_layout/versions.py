@@ -15,6 +15,7 @@ from mlc.dialects.graph import LayoutTransformOp, ReshapeOp, shape_of
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.types import Dim, Tensor, product, tensor, tensor_type
 from mlc.passes.graph.layout.alter_op_layout.records import BlocksOnRecord
+from mlc.passes.graph.shared.blocks import channel_block, in_halves
 from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import Rewriter
 from mlc.targets.target import Target
@@ -39,6 +40,10 @@ class Versions(Rewriter):
         self.recorded = recorded
         """The blocks that records hold for the ops that are converted."""
         self.of: dict[SSAValue, dict[str, SSAValue]] = {}
+
+    def channel_block(self, size: int, block: int) -> int:
+        """The block of so many channels (shared/blocks.py) on the target."""
+        return channel_block(size, block, in_halves(block, self.target))
 
     def native(self, value: SSAValue) -> str:
         """The layout in which a value is computed; the plain one where it is a view of that."""

@@ -26,6 +26,12 @@ def test_channel_blocks(channels, block):
     assert channel_block(channels, 16) == block
 
 
+def test_half_blocks_where_halves_cost_half() -> None:
+    sizes = (24, 40, 64, 72, 120, 250, 3)
+    assert [channel_block(size, 16) for size in sizes] == [8, 8, 16, 16, 16, 16, 3]
+    assert [channel_block(size, 16, halves=True) for size in sizes] == [8, 8, 16, 8, 8, 16, 3]
+
+
 def test_blocks_inside_a_group_divide_it():
     assert [divisor_block(size, 16) for size in (32, 24, 7, 1, 34)] == [16, 12, 7, 1, 2]
     assert [divisor_block(size, 16, halves=True) for size in (48, 24, 72, 12, 34)] == [16, 24, 24, 12, 2]
