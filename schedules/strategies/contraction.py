@@ -25,10 +25,9 @@ from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.schedules.strategies.contraction_sizes import ContractionSizes
 from mlc.schedules.strategies.roles import Roles, roles_of
-from mlc.targets.cost.caches import FLOAT_BYTES, is_far
+from mlc.targets.cost.caches import FLOAT_BYTES, is_far, leave_l2
 from mlc.targets.cost.thresholds import (
     LEAST_LANES,
-    PACKED_L2_SHARE,
     PACKED_LONG_BITS,
     PACKED_LONG_ROW_TILES,
     PACKED_ROW_TILES,
@@ -181,9 +180,9 @@ class ContractionSchedule(ContractionSizes):
         """The row tiles that share a copied panel of V, at least."""
         st, read = self.stage, self.roles.vector
         apart = FLOAT_BYTES * (read.step(st.reduce[-1], st.ranges) or 0)
-        crowded = st.depth * (apart & -apart) > PACKED_L2_SHARE * self.target.l2_bytes
-        long = self.target.vector_bits >= PACKED_LONG_BITS
-        return PACKED_LONG_ROW_TILES if long and not crowded else PACKED_ROW_TILES
+        if self.target.vector_bits < PACKED_LONG_BITS or leave_l2(st.depth, apart, self.target):
+            return PACKED_ROW_TILES
+        return PACKED_LONG_ROW_TILES
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix whose rows are far apart: a panel of it is copied for all rows of a block."""

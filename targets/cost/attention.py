@@ -41,18 +41,21 @@ def shared_query_block(queries: int, heads: int, block: int, threads: int, targe
     """
     The queries of a block, `block` of them or fewer, with which threads that share the queries of a head end together.
 
-    Where whole heads keep the threads busy, it is `block`.
+    Where whole heads keep the threads busy, it is `block`. Where whole tiles of the second product cover `block`, fewer
+    queries would leave them: each thread has a block, at least.
     """
     width = target.lanes("f32")
     if balance(heads, threads) >= GOOD_BALANCE:
         return block
+    most = ceil(min(block, ceil(queries / ceil(threads / heads))) / width)  # vectors
 
     def vectors_of_a_thread(vectors: int) -> float:
         blocks = ceil(queries / (vectors * width))
         parts = parts_of_a_head(heads, blocks, threads)
         return ceil(heads * parts / threads) * ceil(blocks / parts) * (vectors + QUERY_BLOCK_START)
 
-    return min(block, width * min(range(ceil(block / width), 0, -1), key=vectors_of_a_thread))
+    tried = [most] if _tiled_vectors(target) else range(most, 0, -1)
+    return min(block, width * min(tried, key=vectors_of_a_thread))
 
 
 def parts_of_a_head(heads: int, blocks: int, threads: int) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import gcd
 
-from mlc.targets.cost.thresholds import L2_SHARE, L3_SHARE, LEAST_DEPTH_BLOCK
+from mlc.targets.cost.thresholds import L2_SHARE, L3_SHARE, LEAST_DEPTH_BLOCK, PACKED_L2_SHARE
 from mlc.targets.cost.tiles import divisors, even_split
 from mlc.targets.target import Target
 
@@ -45,6 +45,11 @@ def streams(stride: int, target: Target) -> int:
 def share_a_set(stride: int, target: Target) -> bool:
     """Whether rows, `stride` bytes apart, lie on top of each other in L1."""
     return stride % target.core.l1_way_bytes == 0
+
+
+def leave_l2(rows: int, stride: int, target: Target) -> bool:
+    """Whether so many rows, `stride` bytes apart, push each other out of L2: the power of 2 in `stride` counts."""
+    return rows * (stride & -stride) > PACKED_L2_SHARE * target.l2_bytes
 
 
 def depth_block(depth: int, rows: int, target: Target) -> int:

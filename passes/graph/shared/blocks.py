@@ -72,7 +72,7 @@ def divisor_block(size: int, block: int, halves: bool = False) -> int:
 
 
 def in_halves(block: int, target: Target) -> bool:
-    """Whether a block is a whole vector, of which the target's FMAs take two halves."""
+    """Whether a block of channels fills a vector of the target, and the target computes a vector as two halves."""
     return target.splits_vectors and block == target.lanes("f32")
 
 

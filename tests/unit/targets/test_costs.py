@@ -99,6 +99,9 @@ def test_threads_that_share_the_queries_of_a_head_end_together() -> None:
     assert shared_query_block(512, 1, 64, 2, ZEN5) == 64
     assert shared_query_block(20, 1, 32, 2, ZEN5) == 16  # two vectors, one a thread
     assert shared_query_block(10, 1, 10, 2, ZEN5) == 10
+    # with AVX2, tiles of 6 rows cover 24 queries, and neither 8 nor 16
+    zen3 = Target.parse("znver3")
+    assert [shared_query_block(n, 1, 24, 2, zen3) for n in (415, 30, 9)] == [24, 16, 8]
     assert [parts_of_a_head(heads, 7, 2) for heads in (1, 2, 3)] == [2, 1, 2]
 
 

@@ -4,6 +4,7 @@ import pytest
 from small_graphs import Small, mismatches, onnxruntime_results
 
 import mlc
+from mlc.support.errors import UserError
 
 CASES = [
     # groups, channels, filters, picture, window, stride, padding
@@ -33,6 +34,30 @@ def test_values(target: str, threads: int) -> None:
     small = model(CASES)
     exe = mlc.compile(small.proto(), target=target, threads=threads, cache=False)
     assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+HALVES = [
+    (4, 96, 96, (6, 7), 3, 1, 1),
+    (2, 48, 96, (5, 6), 3, 2, 1),
+    (1, 40, 120, (5, 7), 1, 1, 0),
+    (72, 72, 72, (6, 5), 3, 1, 1),
+]
+"""Channels in blocks of 24 and of 8 lanes, where half of a vector of 16 costs half."""
+
+
+@pytest.mark.parametrize("growth", [0, 16])
+def test_vectors_and_a_half(growth: float) -> None:
+    small = model(HALVES)
+    assert mlc.compile(small.proto(), target="znver4", threads=1, error_growth=growth, validate_each=True)
+    exe = mlc.compile(small.proto(), target="znver4", threads=2, error_growth=growth, cache=False)
+    schedules = " ".join(n["schedule"] for n in exe.graph_json["nodes"])
+    assert "x24" in schedules
+    assert "x8" in schedules
+    try:
+        found = mismatches(small, exe, onnxruntime_results(small))
+    except UserError as error:
+        pytest.skip(str(error))  # this CPU is another one: the interpreters have run every level
+    assert found == []
 
 
 def tile_of(case: tuple) -> list[int]:
