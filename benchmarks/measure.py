@@ -1,8 +1,8 @@
 """
 How every figure here is taken.
 
-Contenders run in turns, in blocks, within one process; a short pause and one call that is not counted stand before each
-block, so that a peer's spinning threads do not slow the next one. Two gates decide which blocks count:
+Contenders run in turns, in blocks, within one process. Before each block the threads that the last one left spinning
+come to rest (`let_threads_rest`), and one call is not counted. Two gates decide which blocks count:
 
 - what other processes used of the CPUs meanwhile, from /proc/stat: a busy machine makes two threads wait for each other
   for whole time slices (numpy's matrix product was seen at a fiftieth of its speed);
@@ -26,7 +26,9 @@ from mlc.driver.host import is_near, measure_handover_ns, measure_peak_gflops
 
 Run = Callable[[], Any]
 _peaks: dict[int, float] = {}
-_PAUSE = 0.05  # seconds; the threads of OpenBLAS spin for about 30 ms after a call
+_LOOK = 0.01  # seconds of a look at what the process uses: longer than a scheduler's tick, at which that is counted
+_RESTING = 0.1  # CPUs that a process at rest uses less of
+_LONGEST_REST = 0.5  # seconds
 _FOREIGN = 0.05  # CPUs
 _TICK = 0.01  # seconds: the resolution of /proc/stat
 
@@ -53,6 +55,21 @@ class _Sample:
     @property
     def near(self) -> bool:
         return is_near(self.handover_ns)
+
+
+def let_threads_rest() -> None:
+    """
+    Wait until no thread of this process computes.
+
+    The threads of peers spin after a call, in which they expect the next one: OpenBLAS's for 30 ms, onnxruntime's for
+    40 ms. A thread of the next contender that shares a CPU with such a one takes twice the time.
+    """
+    end = time.monotonic() + _LONGEST_REST
+    while time.monotonic() < end:
+        before = time.process_time()
+        time.sleep(_LOOK)
+        if time.process_time() - before < _RESTING * _LOOK:
+            return
 
 
 def in_turns(runs: Mapping[str, Run], seconds: float, threads: int, blocks: int = 8) -> dict[str, Any]:
@@ -122,7 +139,7 @@ def _calls(run: Run, seconds: float) -> int:
 
 def _block(run: Run, calls: int) -> list[float]:
     """Milliseconds of some calls in a row."""
-    time.sleep(_PAUSE)
+    let_threads_rest()
     run()
     times: list[float] = []
     for _ in range(calls):

@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from measure import let_threads_rest
+
 Run = Callable[[], Any]
 Medians = dict[str, float]
 
 RUNS = 3
 _STUDENT = 4.303  # 97.5 % quantile of Student's t with RUNS - 1 = 2 degrees of freedom
 _ROUNDS = 6
-_SPINNING = 0.03  # seconds that idle worker threads of a peer keep a CPU; waited for where there are several threads
 _MOST_CALLS = 1000
 
 
@@ -62,7 +63,7 @@ def _run(runs: Mapping[str, Run], calls: Mapping[str, int], threads: int) -> Med
     for _ in range(_ROUNDS):
         for name, run in runs.items():
             if threads > 1:
-                time.sleep(_SPINNING)
+                let_threads_rest()
             run()
             for _ in range(calls[name]):
                 start = time.perf_counter()
