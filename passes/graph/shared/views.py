@@ -158,6 +158,11 @@ def concatenates_in_place(block: Block) -> dict[ConcatenateOp, list[int]]:
     return found
 
 
+def may_be_in_place(op: ConcatenateOp, value: SSAValue) -> bool:
+    """Whether a kernel can write an operand into its part of the result of a concatenation."""
+    return _in_one_piece(op) and _is_computed(base_of(value))
+
+
 def _in_one_piece(op: ConcatenateOp) -> bool:
     shape = shape_of(op.type)
     sizes = [elements(v) for v in (*op.operands, op.results[0])]
@@ -183,4 +188,13 @@ def insert_copy(op: Operation, index: int) -> TransposeOp:
     return copy
 
 
-__all__ = ["base_of", "concatenates_in_place", "elements", "insert_copy", "is_part", "part_starts", "reshape_groups"]
+__all__ = [
+    "base_of",
+    "concatenates_in_place",
+    "elements",
+    "insert_copy",
+    "is_part",
+    "may_be_in_place",
+    "part_starts",
+    "reshape_groups",
+]

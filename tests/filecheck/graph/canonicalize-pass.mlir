@@ -191,3 +191,47 @@ func.func @added_axes(%x: tensor<2x3xf32>) -> tensor<1x2x3xf32> {
   %0 = graph.broadcast_to %x : (tensor<2x3xf32>) -> tensor<1x2x3xf32>
   return %0 : tensor<1x2x3xf32>
 }
+
+// A part of a concatenation is a part of the operand that it lies in.
+// CHECK-LABEL: func.func @slice_within
+// CHECK-NEXT:    graph.slice %y {begin = [0, 1], end = [1, 3], strides = [1, 1]}
+// CHECK-NEXT:    return
+func.func @slice_within(%x: tensor<1x2xf32>, %y: tensor<1x4xf32>) -> tensor<1x2xf32> {
+  %0 = graph.concatenate %x, %y {axis = 1} : (tensor<1x2xf32>, tensor<1x4xf32>) -> tensor<1x6xf32>
+  %1 = graph.slice %0 {begin = [0, -3], end = [1, -1], strides = [1, 1]} : (tensor<1x6xf32>) -> tensor<1x2xf32>
+  return %1 : tensor<1x2xf32>
+}
+
+// The last elements of a state and what comes behind it: the state's first ones are not copied.
+// CHECK-LABEL: func.func @window_of_state
+// CHECK-NEXT:    %[[S:.*]] = graph.slice %state {begin = [0, 3], end = [2, 8], strides = [1, 1]}
+// CHECK-NEXT:    graph.concatenate %[[S]], %y {axis = 1}
+// CHECK-NEXT:    return
+func.func @window_of_state(%state: tensor<2x8xf32>, %y: tensor<2x3xf32>) -> tensor<2x8xf32> {
+  %0 = graph.concatenate %state, %y {axis = 1} : (tensor<2x8xf32>, tensor<2x3xf32>) -> tensor<2x11xf32>
+  %1 = graph.slice %0 {begin = [0, 3], end = [2, 11], strides = [1, 1]} : (tensor<2x11xf32>) -> tensor<2x8xf32>
+  return %1 : tensor<2x8xf32>
+}
+
+// A kernel writes its result into the concatenation, of which the slice is a view; only %x is not reached.
+// CHECK-LABEL: func.func @slice_across
+// CHECK-NEXT:    %[[R:.*]] = graph.relu %y
+// CHECK-NEXT:    %[[C:.*]] = graph.concatenate %[[R]], %z {axis = 1}
+// CHECK-NEXT:    graph.slice %[[C]] {begin = [0, 1], end = [1, 7], strides = [1, 1]}
+// CHECK-NEXT:    return
+func.func @slice_across(%x: tensor<1x2xf32>, %y: tensor<1x4xf32>, %z: tensor<1x3xf32>) -> tensor<1x6xf32> {
+  %0 = graph.relu %y : tensor<1x4xf32>
+  %1 = graph.concatenate %x, %0, %z {axis = 1} : (tensor<1x2xf32>, tensor<1x4xf32>, tensor<1x3xf32>) -> tensor<1x9xf32>
+  %2 = graph.slice %1 {begin = [0, 3], end = [1, 9], strides = [1, 1]} : (tensor<1x9xf32>) -> tensor<1x6xf32>
+  return %2 : tensor<1x6xf32>
+}
+
+// CHECK-LABEL: func.func @split_of_concat
+// CHECK-NEXT:    %[[A:.*]] = graph.slice %y {begin = [0, 0], end = [1, 1], strides = [1, 1]}
+// CHECK-NEXT:    %[[B:.*]] = graph.slice %y {begin = [0, 1], end = [1, 4], strides = [1, 1]}
+// CHECK-NEXT:    return %x, %[[A]], %[[B]]
+func.func @split_of_concat(%x: tensor<1x2xf32>, %y: tensor<1x4xf32>) -> (tensor<1x2xf32>, tensor<1x1xf32>, tensor<1x3xf32>) {
+  %0 = graph.concatenate %x, %y {axis = 1} : (tensor<1x2xf32>, tensor<1x4xf32>) -> tensor<1x6xf32>
+  %1, %2, %3 = graph.split %0 {axis = 1, sections = [2, 1, 3]} : (tensor<1x6xf32>) -> (tensor<1x2xf32>, tensor<1x1xf32>, tensor<1x3xf32>)
+  return %1, %2, %3 : tensor<1x2xf32>, tensor<1x1xf32>, tensor<1x3xf32>
+}
