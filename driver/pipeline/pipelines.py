@@ -49,6 +49,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("graph", "graph-combine-parallel-batch-matmul{target=$target threads=$threads}", 4),
     CompilerStep("graph", "graph-fold-scale-axis", 3),
     CompilerStep("graph", "graph-simplify-expr", 1),
+    CompilerStep("graph", "graph-merge-branches", 3),
     CompilerStep("graph", "graph-flatten-atrous-conv", 1),
     CompilerStep("graph", "graph-annotate{compiler=$compilers}"),
     CompilerStep("graph", "graph-merge-regions"),

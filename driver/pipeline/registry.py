@@ -46,6 +46,7 @@ PASSES: dict[str, str] = {
         "mlc.passes.graph.fusion.combine_parallel.batch_matmul:CombineParallelBatchMatmulPass"
     ),
     "graph-fold-scale-axis": "mlc.passes.graph.simplify.fold_scale_axis:FoldScaleAxisPass",
+    "graph-merge-branches": "mlc.passes.graph.simplify.merge_branches:MergeBranchesPass",
     "graph-simplify-expr": "mlc.passes.graph.simplify.simplify_expr:SimplifyExprPass",
     "graph-quantize": "mlc.passes.graph.precision.quantize:QuantizePass",
     "graph-simplify-qdq": "mlc.passes.graph.simplify.simplify_qdq:SimplifyQdqPass",

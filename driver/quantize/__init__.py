@@ -29,8 +29,14 @@ if TYPE_CHECKING:
 
 Sample: TypeAlias = "Mapping[str, ArrayLike]"
 """Typical inputs of a model, by name."""
-PREPARE = ("graph-simplify", "graph-fold-scale-axis", "graph-simplify-expr", "graph-fold-constant")
-"""Passes that move norms and scales into the weights before those are quantised."""
+PREPARE = (
+    "graph-simplify",
+    "graph-fold-scale-axis",
+    "graph-simplify-expr",
+    "graph-merge-branches",
+    "graph-fold-constant",
+)
+"""Passes that move norms, scales and branches into the weights before those are quantised."""
 SEARCH = "search"
 """The method that tries the ranges of all others for each layer."""
 

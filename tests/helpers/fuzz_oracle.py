@@ -44,8 +44,8 @@ OPTIONAL = [
     "graph-canonicalize", "graph-eliminate-common-subexpr", "graph-eliminate-dead-code", "graph-fold-constant",
     "graph-simplify-inference", "graph-select-algorithm", "graph-combine-parallel-conv2d",
     "graph-combine-parallel-dense", "graph-combine-parallel-batch-matmul", "graph-fold-scale-axis",
-    "graph-simplify-expr", "graph-flatten-atrous-conv", "graph-canonicalize-ops", "graph-canonicalize-cast",
-    "graph-legalize", "graph-fast-math", "graph-convert-layout", "graph-alter-op-layout",
+    "graph-simplify-expr", "graph-merge-branches", "graph-flatten-atrous-conv", "graph-canonicalize-ops",
+    "graph-canonicalize-cast", "graph-legalize", "graph-fast-math", "graph-convert-layout", "graph-alter-op-layout",
 ]  # fmt: skip
 """Passes that may run in any order, or not at all."""
 ANY_ORDER = [*OPTIONAL, "graph-fold-empty"]

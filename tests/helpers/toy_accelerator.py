@@ -43,7 +43,7 @@ def cycles(library: Path) -> int:
 
 
 def write_model(path: Path, shape: Sequence[int | str] = (2, 3, 17, 15)) -> Path:
-    """A residual network: a strided convolution, a plain one without bias, a sum, a mean, a dense layer."""
+    """A residual network: a strided convolution, a plain one without bias, a gate, a sum, a mean, a dense layer."""
     rng = np.random.default_rng(0)
 
     def weight(*shape: int) -> Any:
@@ -53,7 +53,8 @@ def write_model(path: Path, shape: Sequence[int | str] = (2, 3, 17, 15)) -> Path
         helper.make_node("Conv", ["x", "w1", "b1"], ["a"], name="conv1", strides=[2, 1], pads=[1, 0, 1, 2]),
         helper.make_node("Relu", ["a"], ["b"], name="relu1"),
         helper.make_node("Conv", ["b", "w2"], ["c"], name="conv2", pads=[1, 1, 1, 1]),
-        helper.make_node("Add", ["c", "b"], ["d"], name="add"),
+        helper.make_node("Sigmoid", ["b"], ["s"], name="gate"),
+        helper.make_node("Add", ["c", "s"], ["d"], name="add"),
         helper.make_node("GlobalAveragePool", ["d"], ["e"], name="pool"),
         helper.make_node("Flatten", ["e"], ["f"], name="flat"),
         helper.make_node("Gemm", ["f", "w3", "b3"], ["y"], name="fc"),

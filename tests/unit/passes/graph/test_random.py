@@ -15,6 +15,7 @@ PASSES = [
     "graph-simplify-inference",
     "graph-simplify-expr",
     "graph-fold-scale-axis",
+    "graph-merge-branches",
     "graph-eliminate-common-subexpr",
     "graph-combine-parallel-conv2d,graph-combine-parallel-dense",
     "graph-convert-layout{desired=conv2d:NHWC}",
