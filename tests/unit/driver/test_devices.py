@@ -228,7 +228,7 @@ def test_a_device_computes_only_what_its_compiler_takes(toy: Path):
     model = mlc.load(toy)
     with model.edit() as graph:
         graph.on_device(graph.find(AddOp)[0], "npu")
-    message = "expected ops that compiler 'toy' takes on device 'npu', but none of its patterns matches graph.sigmoid 'gate'"
+    message = "expected ops that compiler 'toy' takes on device 'npu', but none of .* matches graph.sigmoid 'gate'"
     with pytest.raises(UserError, match=message):
         mlc.compile(model, devices={"npu": npu}, cache=False)
     with pytest.raises(UserError, match="expected a compiler of its own for each device, but got toy, toy"):
