@@ -12,6 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -61,6 +64,16 @@ class _Step:
     reads: tuple[Storage, ...]
 
 
+class _Growth(NamedTuple):
+    """A partial order and one more step: the peak and the sum of live bytes, and of the places by which calls moved."""
+
+    peak: int
+    live: int
+    moved: int
+    before: _Partial
+    number: int
+
+
 @dataclass(frozen=True)
 class _Partial:
     """The calls so far: the peak and the current sum of live bytes, what may follow, the readers left."""
@@ -69,9 +82,11 @@ class _Partial:
     live: int
     moved: int
     """The sum of the places by which the calls have moved."""
+    count: int
     last: int
     before: _Partial | None
-    done: frozenset[int]
+    done: int
+    """The calls, a bit for each."""
     ready: frozenset[int]
     readers: Mapping[Storage, int]
 
@@ -85,12 +100,16 @@ class _Partial:
         return found[::-1]
 
 
+Rank: TypeAlias = Callable[[_Growth], tuple[int, int, int]]
+
+
 class _Search:
     """A beam search for the order of steps with the lowest peak."""
 
     def __init__(self, steps: Sequence[_Step], inner: Iterable[Storage]) -> None:
         self.steps = steps
         self.bytes = {buffer: buffer.bytes for buffer in inner if isinstance(buffer.bytes, int)}
+        self.needs = [sum(1 << needed for needed in step.needs) for step in steps]
         self.readers: dict[Storage, int] = {}
         self.users: dict[int, list[int]] = {}
         for number, step in enumerate(steps):
@@ -98,6 +117,10 @@ class _Search:
                 self.readers[buffer] = self.readers.get(buffer, 0) + 1
             for needed in step.needs:
                 self.users.setdefault(needed, []).append(number)
+        self.touched = [
+            [(b, self.bytes.get(b, 0), b in step.writes, b in step.reads) for b in {*step.reads, *step.writes}]
+            for step in steps
+        ]
 
     @property
     def least(self) -> int:
@@ -110,39 +133,47 @@ class _Search:
         near = self.run(lambda one: (max(one.peak, lowest.peak), one.moved, one.live))
         return (near if near.peak <= lowest.peak else lowest).order
 
-    def run(self, rank: Callable[[_Partial], tuple[int, int, int]]) -> _Partial:
+    def run(self, rank: Rank) -> _Partial:
         """The first by rank of the complete orders that are found."""
         ready = frozenset(number for number, step in enumerate(self.steps) if not step.needs)
-        beam = [_Partial(0, 0, 0, -1, None, frozenset(), ready, {})]
+        beam = [_Partial(0, 0, 0, 0, -1, None, 0, ready, {})]
         for _ in self.steps:
-            following: dict[frozenset[int], _Partial] = {}
+            following: dict[int, tuple[tuple[int, int, int], _Growth]] = {}
             for one in beam:
                 for number in one.ready:
-                    new = self.after(one, number)
-                    best = following.get(new.done)
-                    if best is None or rank(new) < rank(best):
-                        following[new.done] = new
-            beam = sorted(following.values(), key=rank)[:BEAM]
+                    growth = self.grown(one, number)
+                    done, place = one.done | 1 << number, rank(growth)
+                    best = following.get(done)
+                    if best is None or place < best[0]:
+                        following[done] = place, growth
+            beam = [self.after(growth) for _, growth in nsmallest(BEAM, following.values(), key=itemgetter(0))]
         return beam[0]
 
-    def after(self, one: _Partial, number: int) -> _Partial:
-        """A partial order and one more step."""
-        step, left, live = self.steps[number], dict(one.readers), one.live
-        for buffer in step.writes:
-            if buffer not in left:
-                left[buffer] = self.readers.get(buffer, 0)
-                live += self.bytes.get(buffer, 0)
-        peak = max(one.peak, live)
-        for buffer in step.reads:
-            if buffer in left:
-                left[buffer] -= 1
-        for buffer in {*step.reads, *step.writes}:
-            if left.get(buffer) == 0:
-                live -= self.bytes.get(buffer, 0)
-        done = one.done | {number}
-        freed = {user for user in self.users.get(number, ()) if self.steps[user].needs <= done}
-        moved = one.moved + abs(number - len(one.done))
-        return _Partial(peak, live, moved, number, one, done, (one.ready - {number}) | freed, left)
+    def grown(self, one: _Partial, number: int) -> _Growth:
+        """What one more step makes of a partial order."""
+        live, freed, left = one.live, 0, one.readers
+        for buffer, size, written, read in self.touched[number]:
+            count = left.get(buffer)
+            if count is None:
+                if not written:
+                    continue  # an input, or a buffer of another program
+                count = self.readers.get(buffer, 0)
+                live += size
+            if count == read:
+                freed += size
+        return _Growth(max(one.peak, live), live - freed, one.moved + abs(number - one.count), one, number)
+
+    def after(self, growth: _Growth) -> _Partial:
+        """The partial order that a step makes."""
+        one, number = growth.before, growth.number
+        left = dict(one.readers)
+        for buffer, _, written, read in self.touched[number]:
+            if buffer in left or written:
+                left[buffer] = left.get(buffer, self.readers.get(buffer, 0)) - read
+        done = one.done | 1 << number
+        freed = {user for user in self.users.get(number, ()) if self.needs[user] & ~done == 0}
+        ready = (one.ready - {number}) | freed
+        return _Partial(growth.peak, growth.live, growth.moved, one.count + 1, number, one, done, ready, left)
 
 
 def better_order(main: func.FuncOp, content: Content) -> list[Operation] | None:
