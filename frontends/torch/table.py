@@ -34,9 +34,20 @@ DECOMPOSED = ("addmv", "tril_indices", "triu_indices")
 @cache
 def converters() -> dict[str, Convert]:
     """The name of an ATen op -> its converter; no op has two."""
-    from mlc.frontends.torch.ops import bags, elementwise, indexing, layers, make, recurrent, reduce, shape, windows
+    from mlc.frontends.torch.ops import (
+        bags,
+        elementwise,
+        experts,
+        indexing,
+        layers,
+        make,
+        recurrent,
+        reduce,
+        shape,
+        windows,
+    )
 
-    modules = (bags, elementwise, indexing, layers, make, recurrent, reduce, shape, windows)
+    modules = (bags, elementwise, experts, indexing, layers, make, recurrent, reduce, shape, windows)
     return assembled({module.__name__: module.CONVERTERS for module in modules})
 
 

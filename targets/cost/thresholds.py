@@ -198,6 +198,13 @@ OPEN_TASK_CYCLES = 20000.0
 GOOD_BALANCE = 0.9
 """Part of the time that threads have work, from which on no further loop is shared out. Not measured apart."""
 
+# --- matrices that an index chooses -------------------------------------------------------------------------------
+
+CHOSEN_ELEMENT = 48
+"""Sums in the time of copying an element of a matrix that an index chooses, and of reading it for one row."""
+WEIGHT_ELEMENT = 16
+"""Sums in the time of reading an element of a weight from memory."""
+
 # --- attention ------------------------------------------------------------------------------------------------------
 
 LEAST_QUERIES = 8

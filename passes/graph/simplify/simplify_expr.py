@@ -41,6 +41,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.types import FLOATS, broadcast, is_float, is_integer, numpy_dtype, product
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_short, is_static, scalar, splat
+from mlc.passes.graph.simplify.chosen_matrices import CHOSEN_MATRICES
 from mlc.passes.graph.simplify.shared_heads import SHARED_HEADS
 from mlc.passes.graph.simplify.simplify_inference.activations import product_of
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, apply_rules, defining_op
@@ -321,7 +322,8 @@ class SimplifyExprPass(ModulePass):
     """
     Fewer and cheaper ops by algebra: constants of sums and products join, shifts come last, squares are completed.
 
-    Products of few rows with matrices that heads share become products of the rows of all heads (shared_heads.py).
+    Products of few rows with matrices that heads share become products of the rows of all heads (shared_heads.py),
+    products with matrices that an index chooses one product with all of them (chosen_matrices.py).
 
     `graph.multiply (graph.add %x, %a), %b`  ->  `graph.add (graph.multiply %x, %b), (graph.multiply %a, %b)`
 
@@ -332,5 +334,5 @@ class SimplifyExprPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
-        if apply_rules(op, Rules(EXPRESSIONS, SHARED_HEADS)):
+        if apply_rules(op, Rules(EXPRESSIONS, SHARED_HEADS, CHOSEN_MATRICES)):
             eliminate_dead_code(op)
