@@ -20,8 +20,8 @@ def parallelize(
     """
     Mark a nest of loops as parallel where `cycles`, the time of the kernel's largest stage, outweighs the dispatch.
 
-    A sum takes no less than a pointwise kernel of the elements that it reads from each tensor: what several threads have
-    written, all of them read, too, since lines that another CPU has read take long to write again.
+    A sum takes no less than a pointwise kernel of the elements that it reads from each tensor: what several threads
+    have written, all of them read, too, since lines that another CPU has read take long to write again.
     Where extents are symbolic, the kernel decides at run time: it compares the number of points (`work`) with `least`.
     """
     elements = min((_elements(stage, read) for read in stage.reads), default=0)

@@ -9,6 +9,7 @@ from eager import run_cases  # noqa: E402
 from torch import nn  # noqa: E402
 
 import mlc  # noqa: E402
+from mlc.support.errors import UserError  # noqa: E402
 
 
 @torch.library.custom_op("transformers::grouped_mm_fallback", mutates_args=())
@@ -44,7 +45,7 @@ def test_a_histogram_without_a_range():
             return torch.histc(x, bins=4)
 
     exported = torch.export.export(Counts(), (torch.rand(8),))
-    with pytest.raises(mlc.UserError, match="expected a range from min to max, but got none"):
+    with pytest.raises(UserError, match="expected a range from min to max, but got none"):
         mlc.compile(exported)
 
 

@@ -24,7 +24,7 @@ from mlc.dialects.graph import (
 from mlc.dialects.graph.types import axis_of, dtype_name, element_of, is_float, static_shape, tensor
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
-from mlc.targets.cost.thresholds import CHOSEN_ELEMENT, WEIGHT_ELEMENT
+from mlc.targets.cost.thresholds import CHOSEN_ELEMENT, MOST_COPIES, WEIGHT_ELEMENT
 
 CHOSEN_MATRICES = Rules()
 
@@ -91,9 +91,9 @@ def _chosen(op: BatchMatmulOp) -> _Chosen | None:
 
 
 def _pays(count: int, picks: int, rows: int) -> bool:
-    """Whether products with all matrices take less than copying the chosen ones, in sums for each of their elements."""
+    """Whether one product with all matrices takes less than copies of the chosen ones; in sums for each element."""
     together = count * (picks * rows + WEIGHT_ELEMENT)
-    return together < picks * (rows + CHOSEN_ELEMENT)
+    return together < picks * (rows + CHOSEN_ELEMENT) or picks > MOST_COPIES * count
 
 
 def _places(indices: SSAValue, count: int, rw: Rewriter) -> SSAValue:
