@@ -346,6 +346,7 @@ class ContractionSizes:
             batches=prod(st.extents[k] for k in st.spatial if k not in tile_axes),
             rows=rows,
             columns=column_tiles,
+            width=self.column_width,
             row_bytes=row_bytes,
             halo_rows=halo,
             weight_bytes=r.vector.bytes,
@@ -354,6 +355,14 @@ class ContractionSizes:
             streams=outer_row is None,
         )
         return choose_grid(work, self.threads, self.target, symbolic_rows)
+
+    @property
+    def column_width(self) -> float:
+        """The width of all columns, in column tiles: the last one may have fewer vectors."""
+        e, r, size = self.stage.extents, self.roles, self.size
+        vector = 1 if r.dot else self.width
+        lanes = ceil(e[r.lanes] / vector) / ceil(size.lanes / vector)
+        return lanes * (1 if r.columns is None else e[r.columns] / size.columns)
 
     def _grid_of_planes(self, tile_rows: int) -> Grid:
         """The parallel grid where V is a picture in planes: parts of the columns are blocks of rows of pixels."""
@@ -365,6 +374,7 @@ class ContractionSizes:
             batches=prod(st.extents[k] for k in others),
             rows=rows,
             columns=1,
+            width=1.0,
             row_bytes=r.vector.bytes / rows / prod(st.extents[k] for k in others if r.vector.uses(k)),
             halo_rows=self._halo(r.columns, r.vector) // columns,
             weight_bytes=r.scalar.bytes,

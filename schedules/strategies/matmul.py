@@ -135,6 +135,7 @@ class MatmulSchedule(ContractionSchedule):
             batches=prod(self.stage.extents[k] for k in self._batches),
             rows=rows,
             columns=column_tiles,
+            width=self.column_width,
             row_bytes=self._bytes(self._rows) / max(rows, 1),
             halo_rows=0,
             weight_bytes=self._bytes(self.roles.lanes),

@@ -34,7 +34,8 @@ class GridWork:
     What a grid deals out.
 
     `rows` is the outer row axis (output rows of a convolution), `row_bytes` the input bytes of one such row,
-    `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles.
+    `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles. `width` is that of all
+    columns, in tiles: less than `columns` where the last tile is not a whole one.
     """
 
     batches: int
@@ -42,6 +43,7 @@ class GridWork:
     columns: int
     row_bytes: float
     halo_rows: int
+    width: float
     weight_bytes: float
     cycles: float
     pads: bool
@@ -54,13 +56,13 @@ class GridWork:
 
     def cost(self, grid: Grid, rows: int, threads: int, l2: float, core: Core) -> float:
         """The cycles of a grid on the thread that takes longest, were there so many rows; of as many as there are."""
-        parts, each = grid.column_parts, ceil(self.columns / grid.column_parts)
+        parts, each = grid.column_parts, min(ceil(self.columns / grid.column_parts), self.width)
         blocks = ceil(rows / grid.row_block)
         whole = grid.columns_first
         rounds = ceil(self.batches * blocks * parts / threads)  # tasks that the busiest thread runs
-        share = rounds * min(grid.row_block, rows) * each / (self.batches * rows * self.columns)
+        share = rounds * min(grid.row_block, rows) * each / (self.batches * rows * self.width)
         if whole:
-            share = ceil(parts / threads) * each / self.columns
+            share = ceil(parts / threads) * each / self.width
         far = self.weight_bytes / parts > l2
         weights = self.weight_bytes * (self.batches * blocks if far else 1 if whole else threads)
         far_rows = whole and self.block_bytes(rows) > l2

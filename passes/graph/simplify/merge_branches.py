@@ -42,7 +42,7 @@ CHANNELS = 1
 
 
 @dataclass(frozen=True)
-class Branch:
+class AffineBranch:
     """
     `conv2d(x, w) + bias`; without a convolution `x * scale + bias`, and without a scale `x + bias`.
 
@@ -105,7 +105,7 @@ def sum_of_branches(op: AddOp, rw: Rewriter) -> Replacement:
     return None
 
 
-def convolution(value: SSAValue) -> Branch | None:
+def convolution(value: SSAValue) -> AffineBranch | None:
     """The convolution by constant weights that a value is, which nothing else reads; None if it is none."""
     value, bias = _without_bias(value)
     conv = defining_op(value, Conv2dOp)
@@ -113,20 +113,20 @@ def convolution(value: SSAValue) -> Branch | None:
         return None
     x, weight = conv.operands
     plain = not conv.channels and not conv.out_dtype and not conv.pad_value and is_static(shape_of(x.type)[1:2])
-    return Branch(x, conv, bias=bias) if plain and _is_weight(weight) else None
+    return AffineBranch(x, conv, bias=bias) if plain and _is_weight(weight) else None
 
 
-def _scaled(value: SSAValue, x: SSAValue) -> Branch | None:
+def _scaled(value: SSAValue, x: SSAValue) -> AffineBranch | None:
     """x itself, or x times a factor for each channel; None where a value is neither."""
     value, bias = _without_bias(value)
     if value is x:
-        return Branch(x, bias=bias)
+        return AffineBranch(x, bias=bias)
     product = defining_op(value, MultiplyOp)
     if product is None or not value.has_one_use():
         return None
     for factor, other in (product.operands, product.operands[::-1]):
         if other is x and _is_by_channel(factor, value):
-            return Branch(x, scale=factor, bias=bias)
+            return AffineBranch(x, scale=factor, bias=bias)
     return None
 
 
@@ -162,7 +162,7 @@ def _has_one_element_type(value: SSAValue) -> bool:
     return all(element_of(v) == element and _has_one_element_type(v) for v in owner.operands)
 
 
-def _place(wide: Branch, narrow: Branch) -> tuple[int, int] | None:
+def _place(wide: AffineBranch, narrow: AffineBranch) -> tuple[int, int] | None:
     """The row and column of the wide window at which the narrow one begins; None where it is no part of it."""
     assert wide.conv is not None
     if wide.strides != narrow.strides or narrow.groups % wide.groups:
@@ -179,7 +179,7 @@ def _place(wide: Branch, narrow: Branch) -> tuple[int, int] | None:
     return place[0], place[1]
 
 
-def _embedded(wide: Branch, narrow: Branch, place: tuple[int, int], rw: Rewriter) -> SSAValue:
+def _embedded(wide: AffineBranch, narrow: AffineBranch, place: tuple[int, int], rw: Rewriter) -> SSAValue:
     """The narrow kernel at its place in one of the wide kernel's shape."""
     weight = _in_fewer_groups(narrow.weight(rw), narrow.groups, wide.groups, rw)
     if narrow.window == wide.window:

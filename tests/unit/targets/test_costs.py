@@ -169,7 +169,9 @@ def test_columns_are_shared_where_the_right_operand_is_the_larger() -> None:
 
 
 def test_a_grid_keeps_threads_busy_and_blocks_in_l2() -> None:
-    work = GridWork(1, rows=56, columns=4, row_bytes=14336, halo_rows=2, weight_bytes=147456, cycles=4e6, pads=True)
+    work = GridWork(
+        1, rows=56, columns=4, row_bytes=14336, halo_rows=2, width=4.0, weight_bytes=147456, cycles=4e6, pads=True
+    )
     for threads in (1, 2, 4):
         grid = choose_grid(work, threads, ZEN5)
         tasks = -(-56 // grid.row_block) * grid.column_parts
@@ -180,12 +182,24 @@ def test_a_grid_keeps_threads_busy_and_blocks_in_l2() -> None:
 
 
 def test_a_grid_costs_its_arithmetic_its_bytes_and_its_tasks() -> None:
-    work = GridWork(1, rows=8, columns=2, row_bytes=1000.0, halo_rows=0, weight_bytes=8000.0, cycles=1e5, pads=False)
+    work = GridWork(
+        1, rows=8, columns=2, row_bytes=1000.0, halo_rows=0, width=2.0, weight_bytes=8000.0, cycles=1e5, pads=False
+    )
     l2 = planned_l2_bytes(ZEN5)
     assert work.cost(Grid(8, 1), 8, 1, l2, CORE) == 1e5 + 8000 / 8 + 8000 / 16 + 300
     assert work.cost(Grid(4, 1), 8, 1, l2, CORE) == 1e5 + 8000 / 8 + 8000 / 16 + 2 * 300
     padded = replace(work, pads=True)
     assert padded.cost(Grid(8, 1), 8, 1, l2, CORE) == pytest.approx(1e5 + 1000 + 500 + 8000 / 24 + 300)
+
+
+def test_a_ragged_last_column_is_no_even_part() -> None:
+    """Of 8 vectors in tiles of 5, two threads take 5 and 3; of 19 rows 10 and 9."""
+    work = GridWork(
+        1, rows=19, columns=2, row_bytes=8e3, halo_rows=1, width=1.6, weight_bytes=1.5e5, cycles=2e5, pads=False
+    )
+    l2 = planned_l2_bytes(ZEN5)
+    assert work.cost(Grid(19, 2), 19, 2, l2, CORE) > work.cost(Grid(10, 1), 19, 2, l2, CORE)
+    assert choose_grid(work, 2, ZEN5) == Grid(10, 1)
 
 
 def test_blocks_of_open_rows_are_short_on_threads() -> None:
