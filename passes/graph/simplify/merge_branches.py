@@ -1,11 +1,11 @@
 """
 graph-merge-branches: convolutions of one picture whose results are added are one, of the sum of their weights.
 
-    conv2d(x, v) + conv2d(x, w)   conv2d(x, v + w)   the smaller window, padded with zeros, lies within the larger one
-    conv2d(x, w) + x * s          conv2d(x, w + s)   a factor for each channel is a window of 1 x 1, in groups of one
+    conv2d(x, v) + conv2d(x, w)   conv2d(x, v + w)   the smaller window lies within the larger one, of as many groups
+    conv2d(x, w) + x * s          conv2d(x, w + s)   a factor for each channel is added on the diagonal of one tap
     conv2d(x, w) + x              conv2d(x, w + 1)
 
-Biases are added. Groups of a kernel are blocks on the diagonal of the kernel of fewer groups. Networks are trained with
+Biases are added. Networks are trained with
 such branches, which exporters often leave as they are: RepVGG (Ding et al. 2021), MobileOne (Vasu et al. 2023); and
 positions that a depthwise window adds to a picture are spelled `x + conv2d(x)`.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, f32, f64
+from xdsl.dialects.builtin import ModuleOp, f32, f64, i1
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
@@ -23,15 +23,17 @@ from mlc.dialects.graph import (
     AddOp,
     BandOp,
     BiasAddOp,
+    ConcatenateOp,
     Conv2dOp,
     FullOp,
     GraphOp,
     MultiplyOp,
-    PadOp,
     ReshapeOp,
+    SliceOp,
+    WhereOp,
     shape_of,
 )
-from mlc.dialects.graph.types import axis_of, dtype_name, element_of, tensor
+from mlc.dialects.graph.types import axis_of, dtype_name, element_of, static_shape, tensor, tensor_type
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, apply_rules, defining_op
@@ -72,6 +74,14 @@ class AffineBranch:
         """The pixels from one window to the next."""
         return (1, 1) if self.conv is None else self.conv.strides
 
+    @property
+    def scales(self) -> bool:
+        """Whether each channel is multiplied by a factor: also as a window of 1 x 1 in groups of one channel."""
+        if self.conv is None:
+            return True
+        outputs, inputs, *window = static_shape(self.conv.operands[1].type)
+        return outputs == self.groups and inputs == 1 and window == [1, 1]
+
     def weight(self, rw: Rewriter) -> SSAValue:
         """The kernel, OIHW."""
         if self.conv is not None:
@@ -94,8 +104,7 @@ def sum_of_branches(op: AddOp, rw: Rewriter) -> Replacement:
         if wide is None or narrow is None or wide.x is not narrow.x or (place := _place(wide, narrow)) is None:
             continue
         assert wide.conv is not None
-        weight = rw.make(AddOp, wide.weight(rw), _embedded(wide, narrow, place, rw))
-        result = rw.clone(wide.conv, wide.x, weight)
+        result = rw.clone(wide.conv, wide.x, _sum_of_weights(wide, narrow, place, rw))
         size = shape_of(op.type)[CHANNELS : CHANNELS + 1]
         biases = [rw.insert(ReshapeOp.make(b, shape=size)) for b in (wide.bias, narrow.bias) if b is not None]
         if not biases:
@@ -159,13 +168,14 @@ def _has_one_element_type(value: SSAValue) -> bool:
     owner = value.owner
     assert isinstance(owner, GraphOp)
     element = element_of(value)
-    return all(element_of(v) == element and _has_one_element_type(v) for v in owner.operands)
+    inner = [v for v in owner.operands if not isinstance(v.owner, BandOp)]  # a mask, as on a diagonal
+    return all(element_of(v) == element and _has_one_element_type(v) for v in inner)
 
 
 def _place(wide: AffineBranch, narrow: AffineBranch) -> tuple[int, int] | None:
     """The row and column of the wide window at which the narrow one begins; None where it is no part of it."""
     assert wide.conv is not None
-    if wide.strides != narrow.strides or narrow.groups % wide.groups:
+    if wide.strides != narrow.strides or (narrow.groups != wide.groups and not narrow.scales):
         return None
     padding = (0, 0) if narrow.conv is None else narrow.conv.padding[:2]
     dilation = (1, 1) if narrow.conv is None else narrow.conv.dilation
@@ -179,35 +189,49 @@ def _place(wide: AffineBranch, narrow: AffineBranch) -> tuple[int, int] | None:
     return place[0], place[1]
 
 
-def _embedded(wide: AffineBranch, narrow: AffineBranch, place: tuple[int, int], rw: Rewriter) -> SSAValue:
-    """The narrow kernel at its place in one of the wide kernel's shape."""
-    weight = _in_fewer_groups(narrow.weight(rw), narrow.groups, wide.groups, rw)
-    if narrow.window == wide.window:
-        return weight
-    widths = [0] * 4
-    for first, taps, size in zip(place, narrow.window, wide.window, strict=True):
-        widths += [first, size - taps - first]
-    return rw.make(PadOp, weight, pad_width=tuple(widths))
+def _sum_of_weights(wide: AffineBranch, narrow: AffineBranch, place: tuple[int, int], rw: Rewriter) -> SSAValue:
+    """
+    The wide kernel, to whose taps at this place the narrow one is added.
+
+    The other taps are slices of the wide kernel, and no kernel is padded: graph-fold-constant computes what is no
+    larger than the weights that it is computed from.
+    """
+    assert wide.conv is not None
+    weight = wide.conv.operands[1]
+    (first, left), (rows, columns) = place, narrow.window
+    middle = _cut(weight, 2, first, first + rows, rw)
+    taps = _cut(middle, 3, left, left + columns, rw)
+    summed = rw.make(AddOp, taps, narrow.weight(rw)) if narrow.groups == wide.groups else _on_diagonal(taps, narrow, rw)
+    return _replaced(weight, 2, first, _replaced(middle, 3, left, summed, rw), rw)
 
 
-def _in_fewer_groups(weight: SSAValue, groups: int, fewer: int, rw: Rewriter) -> SSAValue:
-    """A kernel [O, I, ..] of n times fewer groups, [O, n * I, ..], with zeros outside of each group's block."""
-    each = groups // fewer
-    if each == 1:
-        return weight
-    outputs, inputs, *window = (int(size) for size in shape_of(weight.type))
-    apart = (fewer, each, outputs // groups, 1, inputs, *window)
-    own = rw.make(
-        BandOp,
-        result=tensor((each, each), element_of(weight)),
-        lower=0,
-        upper=0,
-        inside=1.0,
-        outside=0.0,
-    )
-    diagonal = rw.insert(ReshapeOp.make(own, shape=(1, each, 1, each, 1, *(1 for _ in window))))
-    blocks = rw.make(MultiplyOp, rw.insert(ReshapeOp.make(weight, shape=apart)), diagonal)
-    return rw.insert(ReshapeOp.make(blocks, shape=(outputs, each * inputs, *window)))
+def _on_diagonal(taps: SSAValue, narrow: AffineBranch, rw: Rewriter) -> SSAValue:
+    """A kernel [O, I, 1, 1], to which the factors of the channels are added where output and input are the same one."""
+    outputs, inputs, *_ = static_shape(taps.type)
+    groups = outputs // inputs
+    blocks = rw.insert(ReshapeOp.make(taps, shape=(groups, inputs, inputs)))
+    factors = rw.insert(ReshapeOp.make(narrow.weight(rw), shape=(groups, inputs, 1)))
+    own = rw.make(BandOp, result=tensor((inputs, inputs), i1), lower=0, upper=0, inside=1.0, outside=0.0)
+    summed = rw.make(WhereOp, own, rw.make(AddOp, blocks, factors), blocks)
+    return rw.insert(ReshapeOp.make(summed, result=tensor_type(taps.type)))
+
+
+def _cut(x: SSAValue, axis: int, begin: int, end: int, rw: Rewriter) -> SSAValue:
+    """The part of x along an axis; x itself where that is all of it."""
+    shape = static_shape(x.type)
+    if (begin, end) == (0, shape[axis]):
+        return x
+    begins = tuple(begin if k == axis else 0 for k in range(len(shape)))
+    ends = tuple(end if k == axis else size for k, size in enumerate(shape))
+    return rw.make(SliceOp, x, begin=begins, end=ends, strides=(1,) * len(shape))
+
+
+def _replaced(x: SSAValue, axis: int, begin: int, part: SSAValue, rw: Rewriter) -> SSAValue:
+    """x with another part along an axis."""
+    size, end = static_shape(x.type)[axis], begin + static_shape(part.type)[axis]
+    before = [_cut(x, axis, 0, begin, rw)] if begin else []
+    after = [_cut(x, axis, end, size, rw)] if end < size else []
+    return rw.make(ConcatenateOp, *before, part, *after, axis=axis) if before or after else part
 
 
 class MergeBranchesPass(ModulePass):

@@ -2,12 +2,14 @@
 
 // A block as RepVGG trains it: windows of 3 x 3 and 1 x 1 and a factor for each channel, each with a bias.
 // CHECK-LABEL: func.func @block
-// CHECK:         %[[V:.*]] = graph.pad %v {pad_width = [0, 0, 0, 0, 1, 1, 1, 1]}
-// CHECK-NEXT:    %[[VW:.*]] = graph.add %w, %[[V]]
-// CHECK:         %[[EYE:.*]] = graph.band {lower = 0, upper = 0, inside = 1.0, outside = 0.0} : tensor<4x4xf32>
-// CHECK:         %[[S:.*]] = graph.pad %{{.*}} {pad_width = [0, 0, 0, 0, 1, 1, 1, 1]}
-// CHECK-NEXT:    %[[VWS:.*]] = graph.add %[[VW]], %[[S]]
-// CHECK-NEXT:    %[[C:.*]] = graph.conv2d %x, %[[VWS]] {padding = [1, 1, 1, 1]}
+// CHECK:         %[[TAP:.*]] = graph.slice %{{.*}} {begin = [0, 0, 0, 1], end = [4, 4, 1, 2], strides = [1, 1, 1, 1]}
+// CHECK-NEXT:    %[[VW:.*]] = graph.add %[[TAP]], %v
+// CHECK:         graph.concatenate %{{.*}}, %[[VW]], %{{.*}} {axis = 3}
+// CHECK:         %[[OWN:.*]] = graph.band {lower = 0, upper = 0, inside = 1.0, outside = 0.0} : tensor<4x4xi1>
+// CHECK-NEXT:    %[[SUM:.*]] = graph.add %[[OLD:.*]], %{{.*}} : (tensor<1x4x4xf32>, tensor<1x4x1xf32>)
+// CHECK-NEXT:    graph.where %[[OWN]], %[[SUM]], %[[OLD]]
+// CHECK:         %[[W:.*]] = graph.concatenate %{{.*}}, %{{.*}}, %{{.*}} {axis = 2}
+// CHECK-NEXT:    %[[C:.*]] = graph.conv2d %x, %[[W]] {padding = [1, 1, 1, 1]}
 // CHECK-NOT:     graph.conv2d
 // CHECK:         %[[B:.*]] = graph.bias_add %[[C]]
 // CHECK-NEXT:    return %[[B]]
@@ -29,9 +31,10 @@ func.func @block(%x: tensor<1x4x9x9xf32>) -> tensor<1x4x9x9xf32> {
 
 // A depthwise window and the picture itself.
 // CHECK-LABEL: func.func @positions
+// CHECK:         %[[TAP:.*]] = graph.slice %{{.*}} {begin = [0, 0, 0, 2], end = [4, 1, 1, 3], strides = [1, 1, 1, 1]}
 // CHECK:         %[[ONE:.*]] = graph.full {value = 1.0} : tensor<4x1x1x1xf32>
-// CHECK-NEXT:    %[[P:.*]] = graph.pad %[[ONE]] {pad_width = [0, 0, 0, 0, 2, 2, 2, 2]}
-// CHECK-NEXT:    %[[W:.*]] = graph.add %w, %[[P]]
+// CHECK-NEXT:    graph.add %[[TAP]], %[[ONE]]
+// CHECK:         %[[W:.*]] = graph.concatenate %{{.*}}, %{{.*}}, %{{.*}} {axis = 2}
 // CHECK-NEXT:    %[[C:.*]] = graph.conv2d %x, %[[W]] {padding = [2, 2, 2, 2], groups = 4}
 // CHECK-NEXT:    return %[[C]]
 func.func @positions(%x: tensor<1x4x9x9xf32>) -> tensor<1x4x9x9xf32> {

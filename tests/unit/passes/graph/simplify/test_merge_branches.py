@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from graph_passes import optimize
+from graph_passes import names, optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import mlc
+from mlc.support.limits import limits
 
 MERGE = "graph-merge-branches"
 
@@ -66,6 +67,29 @@ def branches(draw):
 @given(branches())
 def test_branches_keep_their_values(text):
     optimize(text, MERGE)
+
+
+def test_the_weights_are_folded_whatever_their_size(monkeypatch):
+    """No weight is padded or spread over groups: what folding may allocate would run out in a deep network."""
+    monkeypatch.setattr(limits, "folded_bytes", 100)
+    picture, lines = t(1, 8, 6, 6), []
+    for name, window in (("v", 1), ("w", 3)):
+        kernel = t(8, 8, window, window)
+        lines += [
+            f'%{name} = graph.param "{name}" : {kernel}',
+            f"%c{name} = graph.conv2d %x, %{name} {{padding = {[window // 2] * 4}}}"
+            f" : ({picture}, {kernel}) -> {picture}",
+        ]
+    lines += [
+        f'%s = graph.param "s" : {t(8, 1, 1)}',
+        f"%xs = graph.multiply %x, %s : ({picture}, {t(8, 1, 1)}) -> {picture}",
+        f"%a = graph.add %cv, %cw : {picture}",
+        f"%b = graph.add %a, %xs : {picture}",
+        f"%y = graph.add %x, %b : {picture}",
+    ]
+    body = "\n".join(lines)
+    text = f"func.func @main(%x: {picture}) -> {picture} {{\n{body}\nreturn %y : {picture}\n}}"
+    assert names(optimize(text, MERGE, "graph-fold-constant")) == ["conv2d"]
 
 
 def block(channels=16, groups=1, stride=1):
