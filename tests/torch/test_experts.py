@@ -5,7 +5,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the tests of the PyTorch frontend need torch")
 
-from eager import run_cases  # noqa: E402
+from eager import run_cases, run_module  # noqa: E402
 from torch import nn  # noqa: E402
 
 import mlc  # noqa: E402
@@ -64,6 +64,20 @@ def test_products_of_groups(ends):
     (y,) = exe({"x": inputs[0].numpy(), "ends": inputs[1].numpy()}).values()
     with torch.no_grad():
         np.testing.assert_allclose(y, module(*inputs).numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_torchs_own_product_of_groups():
+    """It takes bf16 alone on a CPU."""
+
+    class Product(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4, 16, 8, generator=torch.Generator().manual_seed(0)).bfloat16())
+
+        def forward(self, x, ends):
+            return torch._grouped_mm(x, self.weight, offs=ends)
+
+    run_module(Product(), (torch.randn(10, 16).bfloat16(), torch.tensor([3, 3, 7, 10], dtype=torch.int32)), rtol=0.02)
 
 
 class Mixture(nn.Module):

@@ -13,17 +13,36 @@ from mlc.dialects.graph.types import element_of, is_static
 
 SOURCES = (ParamOp, ConstantOp, FullOp, IotaOp, BandOp)
 
-__all__ = ["SOURCES", "element_of", "is_constant", "is_short", "is_static", "scalar", "splat", "unit_axes"]
+__all__ = [
+    "SOURCES",
+    "constant_ops",
+    "element_of",
+    "is_constant",
+    "is_short",
+    "is_static",
+    "scalar",
+    "splat",
+    "unit_axes",
+]
 
 
-def is_constant(value: SSAValue, depth: int = 32) -> bool:
+def is_constant(value: SSAValue) -> bool:
     """Whether a value depends on weights and constants only, so that graph-fold-constant can compute it."""
-    owner = value.owner
-    if isinstance(owner, SOURCES):
-        return True
-    if not isinstance(owner, GraphOp) or depth == 0:
-        return False
-    return all(is_constant(operand, depth - 1) for operand in owner.operands)
+    return constant_ops(value) is not None
+
+
+def constant_ops(value: SSAValue) -> set[GraphOp] | None:
+    """The ops that compute a value from weights and constants, these included; None where it depends on others."""
+    found: set[GraphOp] = set()
+    left = [value]
+    while left:
+        owner = left.pop().owner
+        if not isinstance(owner, GraphOp):
+            return None
+        if owner not in found:
+            found.add(owner)
+            left += owner.operands
+    return found
 
 
 def scalar(value: SSAValue) -> float | None:

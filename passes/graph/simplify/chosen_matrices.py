@@ -30,7 +30,7 @@ CHOSEN_MATRICES = Rules()
 
 
 class _Chosen(NamedTuple):
-    """Rows, each of which is multiplied by the matrix that its index chooses."""
+    """The operands of a product of rows with matrices, of which an index for each row chooses one."""
 
     rows: SSAValue
     shape: tuple[int, int, int]

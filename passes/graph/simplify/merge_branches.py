@@ -26,7 +26,6 @@ from mlc.dialects.graph import (
     ConcatenateOp,
     Conv2dOp,
     FullOp,
-    GraphOp,
     MultiplyOp,
     ReshapeOp,
     SliceOp,
@@ -35,7 +34,7 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.types import axis_of, dtype_name, element_of, static_shape, tensor, tensor_type
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
-from mlc.passes.graph.shared.constants import is_constant, is_static
+from mlc.passes.graph.shared.constants import constant_ops, is_static
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, apply_rules, defining_op
 
 BRANCHES = Rules()
@@ -160,16 +159,10 @@ def _is_by_channel(value: SSAValue, like: SSAValue) -> bool:
 
 
 def _is_weight(value: SSAValue) -> bool:
-    """Whether a value is computed from constants of its own element type, none of which are narrower."""
-    return is_constant(value) and _has_one_element_type(value)
-
-
-def _has_one_element_type(value: SSAValue) -> bool:
-    owner = value.owner
-    assert isinstance(owner, GraphOp)
+    """Whether a value is computed from constants, all of its own element type: none is widened from a narrower one."""
+    ops = constant_ops(value)
     element = element_of(value)
-    inner = [v for v in owner.operands if not isinstance(v.owner, BandOp)]  # a mask, as on a diagonal
-    return all(element_of(v) == element and _has_one_element_type(v) for v in inner)
+    return ops is not None and all(element_of(op.results[0]) == element for op in ops if not isinstance(op, BandOp))
 
 
 def _place(wide: AffineBranch, narrow: AffineBranch) -> tuple[int, int] | None:

@@ -92,6 +92,21 @@ def test_the_weights_are_folded_whatever_their_size(monkeypatch):
     assert names(optimize(text, MERGE, "graph-fold-constant")) == ["conv2d"]
 
 
+def test_many_branches_are_one_convolution():
+    """Weights of many sums are still known to be constant, and each of their ops is looked at once."""
+    picture, kernel = t(1, 4, 6, 6), t(4, 4, 1, 1)
+    lines = []
+    for k in range(12):
+        lines += [
+            f'%w{k} = graph.param "w{k}" : {kernel}',
+            f"%c{k} = graph.conv2d %x, %w{k} : ({picture}, {kernel}) -> {picture}",
+            f"%s{k} = graph.add {f'%s{k - 1}' if k else '%x'}, %c{k} : {picture}",
+        ]
+    body = "\n".join(lines)
+    text = f"func.func @main(%x: {picture}) -> {picture} {{\n{body}\nreturn %s11 : {picture}\n}}"
+    assert names(optimize(text, MERGE, "graph-fold-constant")) == ["conv2d"]
+
+
 def block(channels=16, groups=1, stride=1):
     """A block as RepVGG and MobileOne train it, before its norms are folded."""
     rng = np.random.default_rng(channels)
