@@ -12,6 +12,7 @@ from mlc.dialects.graph.canonicalize import splat
 from mlc.dialects.graph.types import element_of, is_static
 
 SOURCES = (ParamOp, ConstantOp, FullOp, IotaOp, BandOp)
+DEPTH = 32  # ops in a row
 
 __all__ = [
     "SOURCES",
@@ -32,16 +33,21 @@ def is_constant(value: SSAValue) -> bool:
 
 
 def constant_ops(value: SSAValue) -> set[GraphOp] | None:
-    """The ops that compute a value from weights and constants, these included; None where it depends on others."""
+    """The ops that compute a value from weights and constants, these included; None where it depends on others.
+
+    A value that more than `DEPTH` ops in a row compute counts as one that depends on others: without the limit each
+    question about an activation would walk up to the model's inputs, and the work of a pass would be quadratic.
+    """
     found: set[GraphOp] = set()
-    left = [value]
+    left = [(value, 0)]
     while left:
-        owner = left.pop().owner
-        if not isinstance(owner, GraphOp):
+        value, depth = left.pop()
+        owner = value.owner
+        if not isinstance(owner, GraphOp) or depth == DEPTH:
             return None
         if owner not in found:
             found.add(owner)
-            left += owner.operands
+            left += [(operand, depth + 1) for operand in reversed(owner.operands)]
     return found
 
 
