@@ -33,7 +33,8 @@ def is_constant(value: SSAValue) -> bool:
 
 
 def constant_ops(value: SSAValue) -> set[GraphOp] | None:
-    """The ops that compute a value from weights and constants, these included; None where it depends on others.
+    """
+    The ops that compute a value from weights and constants, these included; None where it depends on others.
 
     A value that more than `DEPTH` ops in a row compute counts as one that depends on others: without the limit each
     question about an activation would walk up to the model's inputs, and the work of a pass would be quadratic.
