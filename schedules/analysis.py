@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, TensorType, f32
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from mlc.dialects import te
+from mlc.dialects.attributes import DEALS_ROWS
 from mlc.dialects.constants import integers, items
 from mlc.dialects.index import TYPICAL, Div, Index, IndexMapAttr, axis_range, const, dim
 from mlc.dialects.loop import word_factors
@@ -132,6 +133,12 @@ class Stage:
         """The axes of symbolic extent; `extents` holds their typical values."""
         self.num_spatial = op.num_spatial
         self.results = list(op.results_)
+
+    @property
+    def deals_rows(self) -> bool:
+        """Whether threads are to take rows of pictures, and not channels (graph-annotate-rows)."""
+        kernel = self.op.parent_op()
+        return kernel is not None and DEALS_ROWS in kernel.attributes
 
     @property
     def spatial(self) -> range:

@@ -97,6 +97,8 @@ class Core:
     """Handing a parallel loop to other threads and waiting for them, between CPUs far apart."""
     task_cycles: float
     """A task of a parallel loop, besides its work."""
+    foreign_line_cycles: float
+    """A cache line that another core has written, when it is read and later written again."""
     call_cycles: float
     """A call of a kernel, besides its work."""
 

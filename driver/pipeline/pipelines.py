@@ -84,6 +84,7 @@ COMPILER: tuple[CompilerStep, ...] = (
     CompilerStep("graph", "graph-select-algorithm{error-growth=$error-growth target=$target threads=$threads}", 3),
     CompilerStep("graph", "graph-outline-kernels{parts=$parts}"),
     CompilerStep("graph", "graph-annotate-narrow-bytes{target=$target fixed=$parts}", 3),
+    CompilerStep("graph", "graph-annotate-rows{threads=$threads}", 3),
     CompilerStep("graph", "graph-label-ops", 1),
     CompilerStep("graph", "graph-order-calls", 2),
     CompilerStep("main", f"convert-graph-to-main{{planner=$main-planner seed=$memory-seed {_POOLS}}}"),

@@ -66,6 +66,7 @@ PASSES: dict[str, str] = {
     "graph-convert-layout": "mlc.passes.graph.layout.convert_layout:ConvertLayoutPass",
     "graph-to-mixed-precision": "mlc.passes.graph.precision.to_mixed_precision:ToMixedPrecisionPass",
     "graph-narrow-weights": "mlc.passes.graph.precision.narrow_weights:NarrowWeightsPass",
+    "graph-annotate-rows": "mlc.passes.graph.layout.annotate_rows:AnnotateRowsPass",
     "graph-annotate-narrow-bytes": "mlc.passes.graph.precision.narrow_bytes:AnnotateNarrowBytesPass",
     "graph-alter-op-layout": "mlc.passes.graph.layout.alter_op_layout:AlterOpLayoutPass",
     "graph-order-calls": "mlc.lowering.memory.order_calls:OrderCallsPass",

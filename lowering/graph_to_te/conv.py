@@ -22,7 +22,7 @@ from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import ReduceAxis, Scalar, Tensor
 from mlc.lowering.graph_to_te.layouts import axis_names, blocked, logical, widened
 from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
-from mlc.targets.cost.thresholds import CLIPPED_LEAST_TAPS, CLIPPED_SHARE
+from mlc.targets.cost.windows import leaves_out_rows
 
 OUT = {"C": "oc", "H": "oh", "W": "ow"}
 
@@ -50,10 +50,7 @@ class WindowGeometry:
         taps, stride, dilation, before = self.kernel[0], self.strides[0], self.dilation[0], self.padding[0]
         if not (self.depthwise and isinstance(size, int) and isinstance(count, int) and isinstance(taps, int)):
             return False
-        if taps < CLIPPED_LEAST_TAPS:
-            return False
-        rows = [o * stride + k * dilation - before for o in range(count) for k in range(taps)]
-        return sum(0 <= row < size for row in rows) <= CLIPPED_SHARE * len(rows)
+        return leaves_out_rows(size, count, taps, stride, dilation, before)
 
 
 def pad_stage(x: Tensor, name: str, window: WindowGeometry, out: Sequence[Dim], value: int = 0) -> Tensor:

@@ -9,6 +9,7 @@ depend on the row of the result (passes/loop/partitioning/clip.py), and its sums
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil, prod
 
@@ -30,6 +31,10 @@ class ClippedSchedule(ContractionSchedule):
     def inlines_pads(self) -> bool:
         """The padding of rows is a mask, which becomes the bounds of a loop."""
         return True
+
+    def groups_of(self, others: Sequence[int]) -> list[int]:
+        """None: a thread copies all rows of a group."""
+        return []
 
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
         """Parts of channels, where these come last, and few blocks of rows: each copies all rows of the picture."""

@@ -4,7 +4,7 @@ Contractions - dense, batch matmul, convolutions of every kind - as one register
 A stage `out[spatial] = sum(reduce) S[...] * V[...]` has lanes (its last axis, contiguous in V), rows (an axis that
 only S has: each step broadcasts one scalar a row) and columns (an axis that only V has, further vectors). The nest is
 
-    parallel(other, row block, column part) | pad | columns, rows of the block, row tiles | reduction | tile
+    parallel(other, row block, group, column part) | pad | columns, rows of the block, row tiles | reduction | tile
 """
 
 from __future__ import annotations
@@ -85,13 +85,15 @@ class ContractionSchedule(ContractionSizes):
             row_out, row_in = s.split(loops[outer_row], [None, grid.row_block])
         elif r_outer is not None:
             row_out, r_outer = s.split(r_outer, [None, grid.row_block])
-        others = [loops[k] for k in st.spatial if k not in (r.rows, r.columns, r.lanes, outer_row)]
+        others = [k for k in st.spatial if k not in (r.rows, r.columns, r.lanes, outer_row)]
+        groups = self.groups_of(others) if outer_row is not None else []
+        before, after = [loops[k] for k in others if k not in groups], [loops[k] for k in groups]
         part, columns = self._parts(present(c_outer, l_outer), grid.column_parts)
         nest = Nest(
             block=block,
-            grid=present(part, *others, row_out)
+            grid=present(part, *before, row_out, *after)
             if grid.columns_first
-            else s.symbolic_first(present(*others, row_out, part)),
+            else s.symbolic_first(present(*before, row_out, *after, part)),
             columns=columns,
             rows=present(row_in, r_outer),
             reduce=reduce,
@@ -213,15 +215,6 @@ class ContractionSchedule(ContractionSizes):
         copy = s.cache_read(block, self.stage.buffer_number(self.roles.vector.tensor), element=element)
         s.compute_at(copy, at)
         s.vectorize(s.loops(copy, len(self.roles.vector.shape), under=at)[-1])
-
-    def _outer_row(self) -> int | None:
-        """The spatial axis outside of the row axis along which only S moves: the rows of an output image."""
-        r, st = self.roles, self.stage
-        taken = (r.rows, r.columns, r.lanes)
-        found = [
-            k for k in st.spatial if k not in taken and st.extents[k] > 1 and r.scalar.uses(k) and not r.vector.uses(k)
-        ]
-        return found[-1] if found else None
 
     def _split_axis(self, loops: list[Handle], axis: int | None, size: int) -> tuple[Handle | None, Handle | None]:
         """An axis' loop in (outer, inner), or nothing where no axis has the role."""

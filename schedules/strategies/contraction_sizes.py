@@ -6,7 +6,7 @@ The cost model's choice is the default of a knob each, so that tuning may try ot
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import ceil, prod
 from typing import NamedTuple
@@ -119,6 +119,7 @@ class ContractionSizes:
                 scalar_loads,
                 unit,
                 threads=threads,
+                row_threads=self._row_threads(),
                 least=least,
                 strips=self._strips(),
             )
@@ -133,6 +134,7 @@ class ContractionSizes:
             scalar_loads,
             self._packed_vectors(),
             threads=self.threads if self._rows_per_panel() <= MOST_ROWS else 1,
+            row_threads=self._row_threads(),
             least=least,
             strips=self._strips(),
             widens=self._widens(rows) and not self.widens_panels,
@@ -141,6 +143,17 @@ class ContractionSizes:
         if wide >= lanes:
             wide = lanes
         return TileSize(t.rows, 1, wide)
+
+    def _row_threads(self) -> int:
+        """The threads to which tiles of rows are dealt out, where these are all pixels of a picture."""
+        few = STREAM_SHARED_ROWS if self._prefetches_panels() else MOST_ROWS  # columns of those are dealt out
+        return self.threads if self._deals_pixels and self._rows_per_panel() > few else 1
+
+    @property
+    def _deals_pixels(self) -> bool:
+        """Whether the rows are all pixels of a picture in blocks of channels, as of a 1x1 convolution."""
+        pixels = self.roles.columns is not None and not self.reads_planes and self._outer_row() is None
+        return pixels and self.stage.deals_rows
 
     def _sliding_tile(self, rows: int) -> TileSize:
         """The register tile of a sliding window: several vectors of channels where these come last."""
@@ -342,8 +355,11 @@ class ContractionSizes:
                 each = ceil(rows / self.threads)
                 return Grid(min(each, open_block(self.cycles / rows, self.threads)), 1)
             row_bytes, halo = r.scalar.bytes / max(rows, 1), self._halo(r.rows) // tile_rows if self.pads else 0
+        others = [k for k in st.spatial if k not in tile_axes]
+        groups = self.groups_of(others) if outer_row is not None else []
         work = GridWork(
-            batches=prod(st.extents[k] for k in st.spatial if k not in tile_axes),
+            batches=prod(st.extents[k] for k in others if k not in groups),
+            groups=prod(st.extents[k] for k in groups),
             rows=rows,
             columns=column_tiles,
             width=self.column_width,
@@ -353,8 +369,19 @@ class ContractionSizes:
             cycles=self.cycles,
             pads=bool(self.pads) and not self.inlines_pads,
             streams=outer_row is None,
+            dealt=self.stage.deals_rows and (outer_row is not None or self._deals_pixels),
         )
         return choose_grid(work, self.threads, self.target, symbolic_rows)
+
+    def groups_of(self, others: Sequence[int]) -> list[int]:
+        """
+        Of the axes that no tile has, those of groups of channels, which threads pass over for the rows that they take.
+
+        One thread takes all rows of a group before the next one.
+        """
+        if self.threads == 1 or not self.stage.deals_rows:
+            return []
+        return [k for k in others if self.roles.vector.uses(k)]
 
     @property
     def column_width(self) -> float:
@@ -416,6 +443,15 @@ class ContractionSizes:
             if not x.uses(outer_row)
         ]
         return st.extents[outer_row], read.element_bytes * prod(sizes) * step, self._halo(outer_row)
+
+    def _outer_row(self) -> int | None:
+        """The spatial axis outside of the row axis along which only S moves: the rows of an output image."""
+        r, st = self.roles, self.stage
+        taken = (r.rows, r.columns, r.lanes)
+        found = [
+            k for k in st.spatial if k not in taken and st.extents[k] > 1 and r.scalar.uses(k) and not r.vector.uses(k)
+        ]
+        return found[-1] if found else None
 
     def _halo(self, axis: int | None, read: Read | None = None) -> int:
         """The steps of an axis that neighbouring blocks of S, or another, read: a window along it, and its dilation."""

@@ -165,15 +165,18 @@ class DilatedSchedule(ContractionSchedule):
         c_outer, c_inner = self._split_axis(loops, r.columns, size.columns)
         r_outer, r_inner = self._split_axis(loops, r.rows, size.rows)
         keeps, chunk = self.keeps_weights(taps), list[Handle]()
-        others = [loops[k] for k in st.spatial if k not in (r.rows, r.columns, r.lanes, outer_row)]
+        others = [k for k in st.spatial if k not in (r.rows, r.columns, r.lanes, outer_row)]
+        groups = self.groups_of(others)
+        before, after = [loops[k] for k in others if k not in groups], [loops[k] for k in groups]
         if keeps:
             part, columns = self._parts(present(c_outer, l_outer), self.threads)
-            grid, row_in = [*others, *present(part)], loops[outer_row]
+            grid, row_in = [*before, *after, *present(part)], loops[outer_row]
         else:
             dealt = self._tuned_grid(self.grid(outer_row, size.rows, self._column_tiles()), outer_row)
             row_out, row_in = s.split(loops[outer_row], [None, dealt.row_block])
             part, columns = self._parts(present(c_outer, l_outer), dealt.column_parts)
-            grid = present(part, *others, row_out) if dealt.columns_first else present(*others, row_out, part)
+            rows_first = present(*before, row_out, *after)
+            grid = present(part, *rows_first) if dealt.columns_first else present(*rows_first, part)
         window, depth = [loops[k] for k in taps], [loops[k] for k in st.reduce if k not in taps]
         tile = present(r_inner, c_inner, l_inner)
         if keeps:

@@ -19,6 +19,11 @@ from mlc.targets.target import Target
 TRIED_VECTORS = (1, 2, 4, 8, 16)
 """Vectors of an iteration of a pointwise loop that tuning tries."""
 
+BLOCKED_RANK = 5
+"""The axes of pictures in blocks of channels, [N, C / b, H, W, b]."""
+ROWS_OF_BLOCKS = (2, 3)
+"""Those of its pixels: the rows, or the pixels of a single row."""
+
 UNROLLED_PIECES = 32
 """Pieces of a row whose places are computed that are unrolled, at most. Source: pictures of 128 to 1200 columns, Zen 4,
 whose quotients took 5 to 40 times as long as reading and adding."""
@@ -42,10 +47,10 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     block = s.block(st.name)
     loops = list(s.loops(block, len(st.extents)))
     s.symbolic |= {loops[k] for k in st.symbolic}
+    rows, extents, flat = row_axis(st) if threads > 1 else None, list(st.extents), False
     if is_flat(st) and len(loops) > 1 and st.symbolic <= {0}:
-        loops, extents = [s.fuse(*loops)], [prod(st.extents)]
-    else:
-        extents = list(st.extents)
+        first, flat = rows or 0, True
+        loops, extents = [*loops[:first], s.fuse(*loops[first:])], [*extents[:first], prod(extents[first:])]
     scalar = st.gather_index_may_overrun or st.has_computed_mask
     turned = None if scalar or len(loops) < 2 else turned_axis(st, target)
     if turned is not None:
@@ -55,8 +60,8 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
         _schedule_interleaved(s, st, loops, target, threads)
         return
     channels = None if scalar else deinterleaved_axis(st)
-    if not (scalar or st.symbolic):
-        _fuse_runs(s, st, loops, extents)
+    if not (scalar or st.symbolic or flat):
+        _fuse_runs(s, st, loops, extents, rows or 0)
     outer, inner = (loops, None) if scalar else split_lanes(s, loops, extents, target)
     if inner is not None and channels is not None:
         each = outer.pop(channels)
@@ -72,7 +77,7 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
         order = sorted(range(len(outer)), key=lambda k: (k > shared, k in chosen))
         outer, extents = [outer[k] for k in order], [extents[k] for k in order]
         s.reorder(*outer)
-    spread(s, outer, extents, st, target, threads)
+    spread(s, outer, extents, st, target, threads, rows)
     if inner is not None:
         s.vectorize(inner)
 
@@ -87,9 +92,9 @@ def _computes_columns(st: Stage) -> bool:
     return last not in st.symbolic and any(r.step(last, st.ranges) is None for r in st.reads)
 
 
-def _fuse_runs(s: ScheduleBuilder, st: Stage, loops: list[SSAValue], extents: list[int]) -> None:
-    """Make one loop of the last axes that are one in all reads, as rows, columns and the channels of a block."""
-    for axis in range(len(loops) - 1, 0, -1):
+def _fuse_runs(s: ScheduleBuilder, st: Stage, loops: list[SSAValue], extents: list[int], first: int) -> None:
+    """Make one loop of the last axes, from `first` on, that are one in all reads, as rows and columns of a picture."""
+    for axis in range(len(loops) - 1, first, -1):
         if not _is_one_run(st, axis):
             return
         loops[axis - 1 :] = [s.fuse(loops[axis - 1], loops[axis])]
@@ -226,13 +231,45 @@ def split_lanes(
     return loops[:-1], loops[-1]
 
 
+def row_axis(st: Stage) -> int | None:
+    """The axis of the rows of a picture in blocks of channels, [N, C / b, H, W, b], if threads are to take these."""
+    if not st.deals_rows or st.num_spatial != BLOCKED_RANK:
+        return None
+    return next((axis for axis in ROWS_OF_BLOCKS if st.extents[axis] > 1), None)
+
+
+def _rows_first(
+    s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], rows: int, threads: int
+) -> tuple[list[SSAValue], list[int]]:
+    """
+    The loops with a part of the rows for each thread in front of those of the channels.
+
+    Convolutions deal out rows, too: a thread reads what it has written.
+    """
+    if not 1 < rows < len(outer) or extents[0] >= threads or extents[rows] < threads:
+        return outer, extents
+    part, rest = s.split(outer[rows], [threads, None])
+    outer = [outer[0], part, *outer[1:rows], rest, *outer[rows + 1 :]]
+    s.reorder(*outer)
+    each = -(-extents[rows] // threads)
+    return outer, [extents[0], threads, *extents[1:rows], each, *extents[rows + 1 :]]
+
+
 def spread(
-    s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], stage: Stage, target: Target, threads: int
+    s: ScheduleBuilder,
+    outer: list[SSAValue],
+    extents: list[int],
+    stage: Stage,
+    target: Target,
+    threads: int,
+    rows: int | None = None,
 ) -> None:
-    """Fuse leading loops until every thread has an even share, and run them in parallel."""
+    """Fuse leading loops until every thread has an even share, and run them in parallel: those of `rows` first."""
     cycles = target.core.pointwise_cycles_per_element * stage.points
     if not outer or not (stage.symbolic or worth_threads(cycles, threads, target)):
         return
+    if rows is not None:
+        outer, extents = _rows_first(s, outer, extents, rows, threads)
     take, tasks = 0, 1
     while take < len(outer) and (balance(tasks, threads) < GOOD_BALANCE or tasks < threads):
         tasks *= extents[take]

@@ -8,7 +8,16 @@ from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise, slides
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.registry import strategy
-from mlc.schedules.strategies.injective import TRIED_VECTORS, pointwise_vectors, schedule_pointwise, spread
+from mlc.schedules.strategies.injective import (
+    BLOCKED_RANK,
+    ROWS_OF_BLOCKS,
+    TRIED_VECTORS,
+    pointwise_vectors,
+    row_axis,
+    schedule_pointwise,
+    spread,
+)
+from mlc.targets.cost.threads import worth_threads
 from mlc.targets.cost.thresholds import REDUCTION_ROWS, SLIDING_UNROLLED, WINDOW_ROWS, WINDOW_TAPS, WINDOW_VECTORS
 from mlc.targets.cost.tiles import even_split
 from mlc.targets.target import Target
@@ -52,7 +61,11 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     block = s.block(st.name)
     loops = list(s.loops(block, len(st.extents)))
     s.symbolic |= {loops[k] for k in st.symbolic}
-    spatial, reduce = [loops[k] for k in st.spatial], [loops[k] for k in st.reduce]
+    by_rows = summed_rows(st, target, threads)
+    if by_rows is not None:
+        _sum_parts_of_rows(s, st, loops[by_rows], by_rows, target, threads)
+        loops, threads = list(s.loops(block, st.num_spatial + 1)), 1
+    spatial, reduce = loops[: st.num_spatial], loops[st.num_spatial :]
     extents = [st.extents[k] for k in st.spatial]
     # the last axis longer than one gives the lanes, the one before it the rows of a register tile: a mean may keep axes
     order = sorted(range(len(spatial)), key=lambda k: extents[k] > 1 or spatial[k] in s.symbolic)
@@ -70,7 +83,43 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     s.vectorize(*(s.loops(init, len(inner), under=under) if under is not None else s.loops(init, len(inner))))
     for f in followers:
         _attach(s, f, under, len(inner))
-    spread(s, spatial, extents, st, target, threads)
+    rows = row_axis(st) if threads > 1 else None
+    spread(s, spatial, extents, st, target, threads, None if rows is None else order.index(rows))
+
+
+def summed_rows(st: Stage, target: Target, threads: int) -> int | None:
+    """
+    The axis of a sum over all rows of pictures in blocks of channels, if each thread is to sum up a part of the rows.
+
+    Convolutions deal out rows, too: a thread reads what it has written.
+    """
+    plain = st.deals_rows and not (st.has_computed_mask or st.gather_index_may_overrun or len(st.results) > 1)
+    cycles = target.core.pointwise_cycles_per_element * st.points
+    if not plain or not worth_threads(cycles, threads, target) or st.extents[0] >= threads or slides(st):
+        return None
+    for read in (r for r in st.reads if len(r.shape) == BLOCKED_RANK):
+        for axis in ROWS_OF_BLOCKS:
+            along = [k for k in st.reduce if read.exprs[axis].uses(k) and st.extents[k] > 1]
+            if along:
+                return along[0] if len(along) == 1 and st.extents[along[0]] >= threads else None
+    return None
+
+
+def _sum_parts_of_rows(s: ScheduleBuilder, st: Stage, rows: SSAValue, axis: int, target: Target, threads: int) -> None:
+    """The sums of a part of the rows for each thread; what sums up the parts is left to do."""
+    part, _ = s.split(rows, [threads, None])
+    first = s.rfactor(part, 1)
+    loops = list(s.loops(first, len(st.extents) + 1))
+    part = loops.pop(axis)
+    order = sorted(st.spatial, key=lambda k: st.extents[k] > 1)
+    spatial, extents = [part, *(loops[k] for k in order)], [threads, *(st.extents[k] for k in order)]
+    reduce = loops[st.num_spatial :]
+    inner = _tile(s, spatial, extents, target.lanes("f32"), overlapping=False)
+    s.reorder(*spatial, *reduce, *inner)
+    init, _ = s.decompose_reduction(first, reduce[0])
+    s.vectorize(*inner)
+    s.vectorize(*s.loops(init, len(inner), under=spatial[-1]))
+    s.parallel(part)
 
 
 def _windows_overlap(st: Stage) -> bool:

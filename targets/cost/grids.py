@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil
 
+from mlc.support.alignment import LINE_BYTES
 from mlc.targets.cost.caches import planned_l2_bytes
 from mlc.targets.cost.thresholds import (
     COLUMN_PARTS_PER_THREAD,
@@ -31,7 +32,7 @@ class Grid:
 @dataclass(frozen=True)
 class GridWork:
     """
-    What a grid deals out.
+    What a grid deals out: `batches`, blocks of rows, groups of channels, parts of columns, in this order.
 
     `rows` is the outer row axis (output rows of a convolution), `row_bytes` the input bytes of one such row,
     `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles. `width` is that of all
@@ -49,28 +50,53 @@ class GridWork:
     pads: bool
     streams: bool = False
     """Whether all rows may pass over one panel of weights after the other."""
+    dealt: bool = False
+    """Whether the rows are those of a picture, which other kernels deal out in the same order."""
+    groups: int = 1
+    """Groups of channels, each with rows and weights of its own, that a thread passes over for its rows."""
+
+    @property
+    def nests(self) -> int:
+        """How many nests of rows and columns there are."""
+        return self.batches * self.groups
 
     def block_bytes(self, block: int) -> float:
         """The input bytes of a block of rows."""
         return (block + self.halo_rows) * self.row_bytes
+
+    def foreign_bytes(self, grid: Grid, rows: int, threads: int) -> float:
+        """
+        The input bytes that one thread reads and another one has written.
+
+        Where kernels deal out rows in the same order, a thread finds its rows where it has written them. Of the
+        rows that its last window shares with the next thread's first one half are foreign; where it takes columns or
+        groups, all of its input but a share.
+        """
+        by_rows = self.batches * ceil(rows / grid.row_block)
+        if threads == 1 or not self.dealt:
+            return 0.0
+        if by_rows >= threads and not grid.columns_first:
+            return self.halo_rows / 2 * self.row_bytes * self.groups
+        return self.nests * rows * self.row_bytes / min(threads, by_rows * self.groups) * (1 - 1 / threads)
 
     def cost(self, grid: Grid, rows: int, threads: int, l2: float, core: Core) -> float:
         """The cycles of a grid on the thread that takes longest, were there so many rows; of as many as there are."""
         parts, each = grid.column_parts, min(ceil(self.columns / grid.column_parts), self.width)
         blocks = ceil(rows / grid.row_block)
         whole = grid.columns_first
-        rounds = ceil(self.batches * blocks * parts / threads)  # tasks that the busiest thread runs
-        share = rounds * min(grid.row_block, rows) * each / (self.batches * rows * self.width)
+        rounds = ceil(self.nests * blocks * parts / threads)  # tasks that the busiest thread runs
+        share = rounds * min(grid.row_block, rows) * each / (self.nests * rows * self.width)
         if whole:
             share = ceil(parts / threads) * each / self.width
         far = self.weight_bytes / parts > l2
-        weights = self.weight_bytes * (self.batches * blocks if far else 1 if whole else threads)
+        weights = self.weight_bytes * (self.nests * blocks if far else 1 if whole else threads)
         far_rows = whole and self.block_bytes(rows) > l2
         passes = parts if self.pads or far_rows else min(parts, threads)
-        inputs = self.block_bytes(grid.row_block) * self.batches * blocks * passes
+        inputs = self.block_bytes(grid.row_block) * self.nests * blocks * passes
         copies = inputs / core.pad_bytes_per_cycle if self.pads else 0.0
         streams = weights / core.memory_bytes_per_cycle + inputs / core.input_bytes_per_cycle
-        moved = (streams + copies) * share
+        foreign = self.foreign_bytes(grid, rows, threads) / LINE_BYTES * core.foreign_line_cycles
+        moved = (streams + copies) * share + foreign
         return self.cycles * share + (moved + core.task_cycles * rounds) * self.rows / rows
 
     def streamed_cost(self, threads: int, core: Core) -> float:
@@ -80,7 +106,7 @@ class GridWork:
         moved = (
             self.weight_bytes / core.memory_bytes_per_cycle + read * self.columns / core.input_bytes_per_cycle + copies
         )
-        return self.cycles * ceil(self.rows / threads) / self.rows + self.batches * moved + core.task_cycles
+        return self.cycles * ceil(self.rows / threads) / self.rows + self.nests * moved + core.task_cycles
 
 
 def choose_grid(work: GridWork, threads: int, target: Target, open_rows: bool = False) -> Grid:
@@ -94,7 +120,9 @@ def choose_grid(work: GridWork, threads: int, target: Target, open_rows: bool = 
     sizes = [max(1, round(rows * part)) for part in (SCORED_SIZES if open_rows else (1.0,))]
     even = open_rows or work.streams or not work.pads
     most = open_block(work.cycles / rows, threads) if open_rows and not work.halo_rows else rows
-    for block in sorted({even_split(rows, n) for n in range(1, min(rows, most) + 1)}) if even else divisors(rows):
+    shares = {ceil(rows / threads)} if work.dealt else set[int]()
+    blocks = {even_split(rows, n) for n in range(1, min(rows, most) + 1)} if even else {*divisors(rows), *shares}
+    for block in sorted(blocks):
         if work.block_bytes(block) > l2 and block > 1:
             continue
         for parts in range(1, min(work.columns, COLUMN_PARTS_PER_THREAD * threads) + 1):

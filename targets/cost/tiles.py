@@ -99,6 +99,7 @@ def register_tile(
     scalar_loads: bool = True,
     unit: int = 1,
     threads: int = 1,
+    row_threads: int = 1,
     least: int = 1,
     strips: Strips | None = None,
     widens: bool = False,
@@ -109,10 +110,10 @@ def register_tile(
     The method is that of BLIS (Low et al., "Analytical modeling is enough for high-performance BLIS", 2016), with
     ragged edges counted. `reserved` registers are taken by something else. `unit` is the number of vectors in a block
     of a packed operand, which a tile must not cross. With `threads`, the cycles are those of the thread that gets most
-    where columns of tiles are dealt out, and the vectors, which come from beyond L1 then, count by themselves. The
-    tile has `least` rows, if there are so many. Where the `strips` of the second operand do not stay in L1, each of
-    several rows of tiles reads its vectors from L2. Where a tile `widens` its vectors of narrow elements, it does so
-    once for each row of tiles.
+    where columns of tiles are dealt out, and the vectors, which come from beyond L1 then, count by themselves; with
+    `row_threads`, those of the thread that gets most where rows of tiles are. The tile has `least` rows, if there are
+    so many. Where the `strips` of the second operand do not stay in L1, each of several rows of tiles reads its vectors
+    from L2. Where a tile `widens` its vectors of narrow elements, it does so once for each row of tiles.
     """
     registers, far = target.vector_registers - reserved, target.core.far_vector_cycles if threads > 1 else 0.0
     widening = WIDENING_CYCLES if widens and target.vector_bits >= WIDENED_BITS else 0.0
@@ -127,10 +128,10 @@ def register_tile(
             r_even = even_split(rows, r)
             if r_even != r:
                 continue
-            cost = 0.0
+            cost, tall = 0.0, min(rows, ceil(ceil(rows / r) / row_threads) * r)
             most = min(vectors, ceil(ceil(vectors / v) / threads) * v)
             for width, n_v in pieces(most, v):
-                for height, n_r in pieces(rows, r):
+                for height, n_r in pieces(tall, r):
                     step = step_cycles(height, width, target.core, scalar_loads, widens) + width * (far + widening)
                     if strips is not None and r < rows:
                         step = max(step, strips.far_cycles(height, width, target))

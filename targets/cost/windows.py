@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from mlc.targets.cost.caches import FLOAT_BYTES, streams
 from mlc.targets.cost.thresholds import (
+    CLIPPED_LEAST_TAPS,
+    CLIPPED_SHARE,
     PLANAR_ROWS,
     PLANAR_VECTORS,
     SLIDING_REGISTERS,
@@ -34,6 +36,18 @@ class Row(NamedTuple):
     pixels: int
     step: int
     span: int
+
+
+def leaves_out_rows(size: int, count: int, taps: int, stride: int, dilation: int, before: int) -> bool:
+    """
+    Whether a depthwise convolution leaves out the rows of its windows that lie beyond the picture.
+
+    The picture has `size` rows, the result `count`, a window `taps`; `before` rows of padding are in front.
+    """
+    if taps < CLIPPED_LEAST_TAPS:
+        return False
+    rows = [o * stride + k * dilation - before for o in range(count) for k in range(taps)]
+    return sum(0 <= row < size for row in rows) <= CLIPPED_SHARE * len(rows)
 
 
 def window_tile(row: Row, channels: int, target: Target) -> WindowTile | None:

@@ -1,0 +1,173 @@
+"""
+graph-annotate-rows: kernels are told where threads are to take rows of pictures, and not channels.
+
+A convolution of a picture in blocks of channels deals its pixels out to threads: all of them need all input channels.
+Depthwise convolutions, pools, pointwise kernels and means may deal out either. Where these take rows, too, a thread
+reads what it has written itself, and no cache line moves from one core to another; between transformations of layouts,
+which take channels, they take channels.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from math import prod
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, TensorType, UnitAttr
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+from xdsl.passes import ModulePass
+
+from mlc.dialects.attributes import DEALS_ROWS, GRAPH_KERNEL
+from mlc.dialects.graph import CallOp, ConcatenateOp, Conv2dOp, GraphOp, ReshapeOp, SliceOp, SplitOp
+from mlc.dialects.graph.base import BROADCAST
+from mlc.dialects.graph.ops.conv import PoolOp
+from mlc.dialects.graph.ops.reduce import ReduceOp
+from mlc.dialects.graph.types import is_static, shape_of
+from mlc.passes.graph.shared.views import base_of
+from mlc.targets.cost.windows import leaves_out_rows
+
+BLOCKED_RANK = 5
+"""The axes of pictures in blocks of channels, [N, C / b, H, W, b]."""
+PIXELS = (2, 3)
+"""The axes of the pixels."""
+LEAST_PIXELS = 16
+"""Pixels, at least, whose rows are worth dealing out."""
+
+
+class Role(Enum):
+    """What a kernel deals out to threads."""
+
+    ROWS = "rows"
+    EITHER = "either"
+    OTHER = "other"
+
+
+@dataclass(frozen=True)
+class AnnotateRowsPass(ModulePass):
+    """
+    Write `mlc.deals_rows` to kernels whose threads are to take rows of pictures in all of their calls.
+
+    `func.func private @depthwise(%a0: tensor<1x24x8x8x16xf32>, ...) attributes {graph.kernel}`
+    ->  `... attributes {graph.kernel, mlc.deals_rows}`
+
+    Kernels that may deal out rows or channels, and read each other's results, take rows where more elements pass
+    between them and convolutions than between them and other kernels.
+    """
+
+    name = "graph-annotate-rows"
+    threads: int = 1
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.threads == 1:
+            return
+        for kernel in kernels_by_rows(op):
+            kernel.attributes[DEALS_ROWS] = UnitAttr()
+
+
+def kernels_by_rows(module: ModuleOp) -> list[FuncOp]:
+    """The kernels whose threads are to take rows in all of their calls."""
+    kernels = {
+        f.sym_name.data: f for f in module.body.block.ops if isinstance(f, FuncOp) and GRAPH_KERNEL in f.attributes
+    }
+    roles = {name: role_of(kernel) for name, kernel in kernels.items()}
+    calls = [call for call in module.walk() if isinstance(call, CallOp) and call.callee.string_value() in kernels]
+    by_rows = calls_by_rows(calls, roles)
+    apart = {call.callee.string_value() for call in calls if call not in by_rows}
+    names = {call.callee.string_value() for call in by_rows} - apart
+    return [kernel for name, kernel in kernels.items() if name in names]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A picture that one call writes, and another one reads."""
+
+    source: CallOp
+    target: CallOp
+    elements: int
+
+
+def calls_by_rows(calls: Sequence[CallOp], roles: dict[str, Role]) -> set[CallOp]:
+    """The calls whose threads are to take rows: of kernels that may, and of convolutions that read their results."""
+    role = {call: roles[call.callee.string_value()] for call in calls}
+    edges = list(_edges(calls))
+    chosen: set[CallOp] = set()
+    for group in _groups([call for call in calls if role[call] is Role.EITHER], edges):
+        outside = [
+            (e.target if e.source in group else e.source, e)
+            for e in edges
+            if (e.source in group) != (e.target in group)
+        ]
+        balance = sum(e.elements if role.get(other) is Role.ROWS else -e.elements for other, e in outside)
+        chosen |= group if balance > 0 else set()
+    by_rows = {call for call in calls if role[call] is Role.ROWS} | chosen
+    reads = {e.target for e in edges if e.source in by_rows}
+    return chosen | {call for call in reads if role[call] is Role.ROWS}
+
+
+def _edges(calls: Iterable[CallOp]) -> Iterable[Edge]:
+    for call in calls:
+        for operand in call.operands:
+            source = base_of(operand).owner
+            if isinstance(source, CallOp) and is_picture(operand.type):
+                yield Edge(source, call, prod(map(int, shape_of(operand.type))))
+
+
+def _groups(calls: Sequence[CallOp], edges: Sequence[Edge]) -> list[set[CallOp]]:
+    """Calls that are connected by edges among themselves."""
+    near: dict[CallOp, list[CallOp]] = defaultdict(list)
+    for e in edges:
+        near[e.source].append(e.target)
+        near[e.target].append(e.source)
+    groups: list[set[CallOp]] = []
+    left = dict.fromkeys(calls)
+    while left:
+        group, found = set[CallOp](), [next(iter(left))]
+        while found:
+            call = found.pop()
+            if call in left:
+                del left[call]
+                group.add(call)
+                found += near[call]
+        groups.append(group)
+    return groups
+
+
+def is_picture(type: Attribute) -> bool:
+    """Whether a tensor is a picture in blocks of channels, of static size, with many pixels."""
+    if not isinstance(type, TensorType) or type.get_num_dims() != BLOCKED_RANK:
+        return False
+    shape = shape_of(type)
+    return is_static(shape) and prod(int(shape[axis]) for axis in PIXELS) >= LEAST_PIXELS
+
+
+def role_of(kernel: FuncOp) -> Role:
+    """What a kernel may deal out."""
+    ops = [op for op in kernel.body.block.ops if isinstance(op, GraphOp)]
+    convolutions = [op for op in ops if isinstance(op, Conv2dOp) and not op.is_depthwise]
+    if not any(is_picture(argument.type) for argument in kernel.body.block.args):
+        return Role.OTHER
+    if convolutions:
+        return Role.ROWS if all(is_picture(op.results[0].type) for op in convolutions) else Role.OTHER
+    return Role.EITHER if all(map(_deals_either, ops)) else Role.OTHER
+
+
+def _deals_either(op: GraphOp) -> bool:
+    """Whether threads may take rows of an op's result, or channels."""
+    if isinstance(op, Conv2dOp):
+        return is_picture(op.results[0].type) and not _leaves_out_padding(op)
+    if isinstance(op, ReduceOp):
+        return not is_picture(op.operands[0].type) or op.reduced_axes == PIXELS
+    if isinstance(op, ConcatenateOp | SliceOp | SplitOp | PoolOp):
+        return all(is_picture(value.type) for value in (*op.operands, *op.results))
+    return isinstance(op, ReshapeOp) or op.kind <= BROADCAST
+
+
+def _leaves_out_padding(op: Conv2dOp) -> bool:
+    """Whether the kernel copies all rows of a channel, and sums up those of the window that are in the picture."""
+    image, window = op.logical_sizes()
+    count = int(shape_of(op.results[0].type)[PIXELS[0]])
+    return leaves_out_rows(int(image["H"]), count, int(window["H"]), op.strides[0], op.dilation[0], op.padding[0])
