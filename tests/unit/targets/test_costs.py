@@ -202,6 +202,43 @@ def test_a_ragged_last_column_is_no_even_part() -> None:
     assert choose_grid(work, 2, ZEN5) == Grid(10, 1)
 
 
+def test_threads_take_rows_that_they_have_written() -> None:
+    """Rows, unless windows reach over as many rows as a thread has: then groups of channels."""
+    work = GridWork(
+        1,
+        rows=8,
+        columns=1,
+        row_bytes=8192.0,
+        halo_rows=2,
+        width=1.0,
+        weight_bytes=1e3,
+        cycles=2e4,
+        pads=False,
+        groups=24,
+    )
+    dealt = replace(work, dealt=True)
+    assert dealt.foreign_bytes(Grid(4, 1), 8, 2) == 24 * 8192
+    assert dealt.foreign_bytes(Grid(8, 1), 8, 2) == 24 * 8 * 8192 / 2 / 2
+    assert work.foreign_bytes(Grid(8, 1), 8, 2) == dealt.foreign_bytes(Grid(8, 1), 8, 1) == 0
+    assert choose_grid(work, 2, ZEN5).row_block == 8
+    assert choose_grid(dealt, 2, ZEN5).row_block == 4
+    assert choose_grid(replace(dealt, rows=4, halo_rows=6), 2, ZEN5).row_block == 4
+
+
+def test_columns_read_rows_of_all_threads() -> None:
+    work = GridWork(
+        1, rows=9, columns=4, row_bytes=8192.0, halo_rows=0, width=4.0, weight_bytes=1e4, cycles=3e4, pads=False
+    )
+    assert choose_grid(work, 2, ZEN5).column_parts % 2 == 0
+    assert choose_grid(replace(work, dealt=True), 2, ZEN5).column_parts == 1
+
+
+def test_tiles_of_rows_are_dealt_out_evenly() -> None:
+    """Of 64 rows, two threads take four tiles of 8 each, and not three of 13 and two."""
+    alone, shared = (register_tile(64, 2, ZEN5, row_threads=threads) for threads in (1, 2))
+    assert (alone.rows, shared.rows) == (13, 8)
+
+
 def test_blocks_of_open_rows_are_short_on_threads() -> None:
     assert open_block(1.0, 1) == thresholds.OPEN_BLOCK
     assert open_block(1e6, 2) == 2
