@@ -2,7 +2,11 @@
 
 import os
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +105,34 @@ def first_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {lines[0] if lines else ''}"[:300]
 
 
+class Trial:
+    """A process of its own, in which a peer runs a model once: it may crash."""
+
+    def __init__(self) -> None:
+        self.pool = self._start()
+
+    @staticmethod
+    def _start() -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(1, get_context("spawn"))
+
+    def survives(self, name: str, job: Job) -> bool:
+        """Whether the process is still there after the peer has run the model, or has refused it."""
+        error = self.pool.submit(_run_once, name, job).exception()
+        if not isinstance(error, BrokenProcessPool):
+            return True
+        self.pool = self._start()
+        return False
+
+
+@cache
+def _trial() -> Trial:
+    return Trial()
+
+
+def _run_once(name: str, job: Job) -> None:
+    CONTENDERS[name].load(job)()
+
+
 def _peers(entry: Entry, path: Path, inputs: dict[str, Any], avx2: bool) -> tuple[dict[str, Run], dict[str, list[Any]]]:
     """The peers that run the model, and the values of each."""
     if avx2:
@@ -112,6 +144,9 @@ def _peers(entry: Entry, path: Path, inputs: dict[str, Any], avx2: bool) -> tupl
     for name in LIMITED_PEERS if avx2 else PEERS:
         if missing := CONTENDERS[name].missing:
             entry.left_out[name] = f"not installed: {', '.join(missing)}"
+            continue
+        if avx2 and not _trial().survives(name, job):
+            entry.left_out[name] = "it crashes when it is limited to AVX2"
             continue
         try:
             run = CONTENDERS[name].load(job)

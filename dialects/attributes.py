@@ -26,7 +26,7 @@ GRAPH_SCOPE = "graph.scope"
 NARROW_BYTES = "mlc.narrow_bytes"
 """On a kernel of any level, array<i64>: the numbers of the arguments whose bytes are all from -64 to 64."""
 DEALS_ROWS = "mlc.deals_rows"
-"""On a kernel of graph or te ops, a unit: its threads take rows of pictures, and not channels (graph-annotate-rows)."""
+"""On a kernel of any level, a unit: its threads take rows of pictures, and not channels (graph-annotate-rows)."""
 EXTERNAL_COMPILER = "compiler"
 """On a kernel, a string: the external compiler that makes its code; no pass looks into it."""
 
