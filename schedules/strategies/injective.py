@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import ceil, prod
 
 from xdsl.ir import SSAValue
 
@@ -248,11 +248,11 @@ def _rows_first(
     """
     if not 1 < rows < len(outer) or extents[0] >= threads or extents[rows] < threads:
         return outer, extents
-    part, rest = s.split(outer[rows], [threads, None])
+    each = ceil(extents[rows] / threads)
+    part, rest = s.split(outer[rows], [None, each])
     outer = [outer[0], part, *outer[1:rows], rest, *outer[rows + 1 :]]
     s.reorder(*outer)
-    each = -(-extents[rows] // threads)
-    return outer, [extents[0], threads, *extents[1:rows], each, *extents[rows + 1 :]]
+    return outer, [extents[0], ceil(extents[rows] / each), *extents[1:rows], each, *extents[rows + 1 :]]
 
 
 def spread(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
@@ -107,12 +109,16 @@ def summed_rows(st: Stage, target: Target, threads: int) -> int | None:
 
 def _sum_parts_of_rows(s: ScheduleBuilder, st: Stage, rows: SSAValue, axis: int, target: Target, threads: int) -> None:
     """The sums of a part of the rows for each thread; what sums up the parts is left to do."""
-    part, _ = s.split(rows, [threads, None])
+    each = ceil(st.extents[axis] / threads)
+    part, _ = s.split(rows, [None, each])
     first = s.rfactor(part, 1)
     loops = list(s.loops(first, len(st.extents) + 1))
     part = loops.pop(axis)
     order = sorted(st.spatial, key=lambda k: st.extents[k] > 1)
-    spatial, extents = [part, *(loops[k] for k in order)], [threads, *(st.extents[k] for k in order)]
+    spatial, extents = (
+        [part, *(loops[k] for k in order)],
+        [ceil(st.extents[axis] / each), *(st.extents[k] for k in order)],
+    )
     reduce = loops[st.num_spatial :]
     inner = _tile(s, spatial, extents, target.lanes("f32"), overlapping=False)
     s.reorder(*spatial, *reduce, *inner)

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from mlc.dialects.attributes import DEALS_ROWS, GRAPH_KERNEL
-from mlc.dialects.graph import CallOp, ConcatenateOp, Conv2dOp, GraphOp, ReshapeOp, SliceOp, SplitOp
+from mlc.dialects.graph import CallOp, ConcatenateOp, Conv2dOp, Conv2dWinogradOp, GraphOp, ReshapeOp, SliceOp, SplitOp
 from mlc.dialects.graph.base import BROADCAST
 from mlc.dialects.graph.ops.conv import PoolOp
 from mlc.dialects.graph.ops.reduce import ReduceOp
@@ -147,7 +147,9 @@ def is_picture(type: Attribute) -> bool:
 def role_of(kernel: FuncOp) -> Role:
     """What a kernel may deal out."""
     ops = [op for op in kernel.body.block.ops if isinstance(op, GraphOp)]
-    convolutions = [op for op in ops if isinstance(op, Conv2dOp) and not op.is_depthwise]
+    convolutions = [
+        op for op in ops if isinstance(op, Conv2dWinogradOp) or (isinstance(op, Conv2dOp) and not op.is_depthwise)
+    ]
     if not any(is_picture(argument.type) for argument in kernel.body.block.args):
         return Role.OTHER
     if convolutions:

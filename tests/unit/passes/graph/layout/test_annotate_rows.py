@@ -71,6 +71,14 @@ def test_values_are_those_of_onnxruntime(small, threads, target):
     assert mismatches(small, exe, onnxruntime_results(small)) == []
 
 
+@pytest.mark.parametrize(("rows", "threads"), [(6, 4), (5, 4), (4, 3), (7, 2), (7, 5)])
+def test_means_of_rows_that_threads_do_not_divide(rows, threads):
+    """Some threads have fewer rows, or none."""
+    small = Network(1, 16, rows).conv(960).gate().conv(16).done()
+    exe = mlc.compile(small.proto(), threads=threads, cache=False)
+    assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
 def kernels_by_rows(tmp_path, network, threads=2):
     """The kernels of a network whose threads take rows, and the others, by the names of their ops."""
     options = Options(target="znver4", threads=threads, keep=frozenset(["te"]))
