@@ -94,15 +94,13 @@ def calls_by_rows(calls: Sequence[CallOp], roles: dict[str, Role]) -> set[CallOp
     """The calls whose threads are to take rows: of kernels that may, and of convolutions that read their results."""
     role = {call: roles[call.callee.string_value()] for call in calls}
     edges = list(_edges(calls))
-    chosen: set[CallOp] = set()
-    for group in _groups([call for call in calls if role[call] is Role.EITHER], edges):
-        outside = [
-            (e.target if e.source in group else e.source, e)
-            for e in edges
-            if (e.source in group) != (e.target in group)
-        ]
-        balance = sum(e.elements if role.get(other) is Role.ROWS else -e.elements for other, e in outside)
-        chosen |= group if balance > 0 else set()
+    group = _groups([call for call in calls if role[call] is Role.EITHER], edges)
+    balance: dict[int, int] = defaultdict(int)
+    for e in edges:
+        for own, other in ((e.source, e.target), (e.target, e.source)):
+            if own in group and group[own] != group.get(other):
+                balance[group[own]] += e.elements if role.get(other) is Role.ROWS else -e.elements
+    chosen = {call for call, number in group.items() if balance[number] > 0}
     by_rows = {call for call in calls if role[call] is Role.ROWS} | chosen
     reads = {e.target for e in edges if e.source in by_rows}
     return chosen | {call for call in reads if role[call] is Role.ROWS}
@@ -116,24 +114,23 @@ def _edges(calls: Iterable[CallOp]) -> Iterable[Edge]:
                 yield Edge(source, call, prod(map(int, shape_of(operand.type))))
 
 
-def _groups(calls: Sequence[CallOp], edges: Sequence[Edge]) -> list[set[CallOp]]:
-    """Calls that are connected by edges among themselves."""
+def _groups(calls: Iterable[CallOp], edges: Iterable[Edge]) -> dict[CallOp, int]:
+    """The calls, each with the number of those that edges connect among themselves."""
     near: dict[CallOp, list[CallOp]] = defaultdict(list)
     for e in edges:
         near[e.source].append(e.target)
         near[e.target].append(e.source)
-    groups: list[set[CallOp]] = []
+    group: dict[CallOp, int] = {}
     left = dict.fromkeys(calls)
     while left:
-        group, found = set[CallOp](), [next(iter(left))]
+        number, found = len(group), [next(iter(left))]
         while found:
             call = found.pop()
             if call in left:
                 del left[call]
-                group.add(call)
+                group[call] = number
                 found += near[call]
-        groups.append(group)
-    return groups
+    return group
 
 
 def is_picture(type: Attribute) -> bool:
