@@ -97,11 +97,13 @@ def summed_rows(st: Stage, target: Target, threads: int) -> int | None:
     """
     plain = st.deals_rows and not (st.has_computed_mask or st.gather_index_may_overrun or len(st.results) > 1)
     cycles = target.core.pointwise_cycles_per_element * st.points
-    if not plain or not worth_threads(cycles, threads, target) or st.extents[0] >= threads or slides(st):
+    if not plain or not worth_threads(cycles, threads, target) or st.extents[0] >= threads:
         return None
     for read in (r for r in st.reads if len(r.shape) == BLOCKED_RANK):
         for axis in ROWS_OF_BLOCKS:
             along = [k for k in st.reduce if read.exprs[axis].uses(k) and st.extents[k] > 1]
+            if any(read.exprs[axis].uses(k) for k in st.spatial):
+                return None  # a window, as of a pool
             if along:
                 return along[0] if len(along) == 1 and st.extents[along[0]] >= threads else None
     return None

@@ -96,6 +96,16 @@ def test_gates_between_convolutions(tmp_path, size):
     assert "layout_transform" in others
 
 
+def test_pools_keep_their_taps_together(tmp_path):
+    """A thread takes all taps of a window, of its rows; partial results are for means alone."""
+    network = Network(1, 32, 28).conv(48).pool("MaxPool").pool("AveragePool").conv(32)
+    options = Options(target="znver4", threads=2, keep=frozenset(["te"]))
+    compilation = Compilation(load_model(network.done().proto(), {}), options)
+    compilation.write(tmp_path)
+    assert compilation.texts["te"].count("mlc.deals_rows") >= 3
+    assert "sched.rfactor" not in compilation.texts["te"]
+
+
 def test_windows_that_leave_out_padding_deal_out_channels(tmp_path):
     rows, others = kernels_by_rows(tmp_path, Network(1, 32, 12).conv(48).depthwise(5).gate().conv(32))
     assert rows == []
