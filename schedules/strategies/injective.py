@@ -14,15 +14,11 @@ from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.targets.cost.threads import balance, worth_threads
 from mlc.targets.cost.thresholds import GOOD_BALANCE, LEAST_LANES, POINTWISE_VECTORS
+from mlc.targets.cost.windows import BLOCKED_PIXELS, BLOCKED_RANK
 from mlc.targets.target import Target
 
 TRIED_VECTORS = (1, 2, 4, 8, 16)
 """Vectors of an iteration of a pointwise loop that tuning tries."""
-
-BLOCKED_RANK = 5
-"""The axes of pictures in blocks of channels, [N, C / b, H, W, b]."""
-ROWS_OF_BLOCKS = (2, 3)
-"""Those of its pixels: the rows, or the pixels of a single row."""
 
 UNROLLED_PIECES = 32
 """Pieces of a row whose places are computed that are unrolled, at most. Source: pictures of 128 to 1200 columns, Zen 4,
@@ -235,7 +231,7 @@ def row_axis(st: Stage) -> int | None:
     """The axis of the rows of a picture in blocks of channels, [N, C / b, H, W, b], if threads are to take these."""
     if not st.deals_rows or st.num_spatial != BLOCKED_RANK:
         return None
-    return next((axis for axis in ROWS_OF_BLOCKS if st.extents[axis] > 1), None)
+    return next((axis for axis in BLOCKED_PIXELS if st.extents[axis] > 1), None)
 
 
 def _rows_first(

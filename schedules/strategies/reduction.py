@@ -11,8 +11,6 @@ from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise, slides
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.registry import strategy
 from mlc.schedules.strategies.injective import (
-    BLOCKED_RANK,
-    ROWS_OF_BLOCKS,
     TRIED_VECTORS,
     pointwise_vectors,
     row_axis,
@@ -22,6 +20,7 @@ from mlc.schedules.strategies.injective import (
 from mlc.targets.cost.threads import worth_threads
 from mlc.targets.cost.thresholds import REDUCTION_ROWS, SLIDING_UNROLLED, WINDOW_ROWS, WINDOW_TAPS, WINDOW_VECTORS
 from mlc.targets.cost.tiles import even_split
+from mlc.targets.cost.windows import BLOCKED_PIXELS, BLOCKED_RANK
 from mlc.targets.target import Target
 
 TRIED_ROWS = (1, 2, 4, 8, 16)
@@ -100,7 +99,7 @@ def summed_rows(st: Stage, target: Target, threads: int) -> int | None:
     if not plain or not worth_threads(cycles, threads, target) or st.extents[0] >= threads:
         return None
     for read in (r for r in st.reads if len(r.shape) == BLOCKED_RANK):
-        for axis in ROWS_OF_BLOCKS:
+        for axis in BLOCKED_PIXELS:
             along = [k for k in st.reduce if read.exprs[axis].uses(k) and st.extents[k] > 1]
             if any(read.exprs[axis].uses(k) for k in st.spatial):
                 return None  # a window, as of a pool

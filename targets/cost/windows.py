@@ -22,6 +22,11 @@ from mlc.targets.cost.thresholds import (
 from mlc.targets.cost.tiles import even_split
 from mlc.targets.target import Target
 
+BLOCKED_RANK = 5
+"""The axes of pictures in blocks of channels, [N, C / b, H, W, b]."""
+BLOCKED_PIXELS = (2, 3)
+"""The axes of their pixels."""
+
 
 class WindowTile(NamedTuple):
     """Pixels of a row of the result, and vectors of channels of each; over planes, rows, and vectors of pixels."""

@@ -28,14 +28,10 @@ from mlc.dialects.graph.ops.conv import PoolOp
 from mlc.dialects.graph.ops.reduce import ReduceOp
 from mlc.dialects.graph.types import is_static, shape_of
 from mlc.passes.graph.shared.views import base_of
-from mlc.targets.cost.windows import leaves_out_rows
+from mlc.targets.cost.windows import BLOCKED_PIXELS, BLOCKED_RANK, leaves_out_rows
 
-BLOCKED_RANK = 5
-"""The axes of pictures in blocks of channels, [N, C / b, H, W, b]."""
-PIXELS = (2, 3)
-"""The axes of the pixels."""
 LEAST_PIXELS = 16
-"""Pixels, at least, whose rows are worth dealing out."""
+"""Pixels, at least, of a picture whose rows are dealt out: not the means of its channels. Not measured apart."""
 
 
 class Role(Enum):
@@ -138,7 +134,7 @@ def is_picture(type: Attribute) -> bool:
     if not isinstance(type, TensorType) or type.get_num_dims() != BLOCKED_RANK:
         return False
     shape = shape_of(type)
-    return is_static(shape) and prod(int(shape[axis]) for axis in PIXELS) >= LEAST_PIXELS
+    return is_static(shape) and prod(int(shape[axis]) for axis in BLOCKED_PIXELS) >= LEAST_PIXELS
 
 
 def role_of(kernel: FuncOp) -> Role:
@@ -159,7 +155,7 @@ def _deals_either(op: GraphOp) -> bool:
     if isinstance(op, Conv2dOp):
         return is_picture(op.results[0].type) and not _leaves_out_padding(op)
     if isinstance(op, ReduceOp):
-        return not is_picture(op.operands[0].type) or op.reduced_axes == PIXELS
+        return not is_picture(op.operands[0].type) or op.reduced_axes == BLOCKED_PIXELS
     if isinstance(op, ConcatenateOp | SliceOp | SplitOp | PoolOp):
         return all(is_picture(value.type) for value in (*op.operands, *op.results))
     return isinstance(op, ReshapeOp) or op.kind <= BROADCAST
@@ -168,5 +164,5 @@ def _deals_either(op: GraphOp) -> bool:
 def _leaves_out_padding(op: Conv2dOp) -> bool:
     """Whether the kernel copies all rows of a channel, and sums up those of the window that are in the picture."""
     image, window = op.logical_sizes()
-    count = int(shape_of(op.results[0].type)[PIXELS[0]])
+    count = int(shape_of(op.results[0].type)[BLOCKED_PIXELS[0]])
     return leaves_out_rows(int(image["H"]), count, int(window["H"]), op.strides[0], op.dilation[0], op.padding[0])

@@ -12,7 +12,8 @@ from mlc.dialects.graph.canonicalize import splat
 from mlc.dialects.graph.types import element_of, is_static
 
 SOURCES = (ParamOp, ConstantOp, FullOp, IotaOp, BandOp)
-DEPTH = 32  # ops in a row
+DEPTH = 32
+"""Ops in a row, at most, that compute a value which counts as constant."""
 
 __all__ = [
     "SOURCES",

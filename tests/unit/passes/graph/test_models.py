@@ -107,6 +107,6 @@ def test_work_is_linear_in_the_layers():
             sys.setprofile(None)
         return count
 
-    calls(1)  # what a process does once
+    calls(1)  # The first run in a process also fills caches.
     few, many, more = calls(4), calls(12), calls(20)
     assert more - many < 1.2 * (many - few)
