@@ -14,7 +14,7 @@ LIT_FLAGS    ?= -q
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv test quick test-ci test-tools tutorial-plots pytest check-models filecheck lint types demo bench bench-peers bench-kinds bench-architectures bench-microkernels bench-precisions calibrate bench-quantized bench-compile conformance fuzz mutants bisect-score clean
+.PHONY: help venv test quick test-ci test-fresh test-tools tutorial-plots pytest check-models filecheck lint types demo bench bench-peers bench-kinds bench-architectures bench-microkernels bench-precisions calibrate bench-quantized bench-compile conformance fuzz mutants bisect-score clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{ sub(/:.*/, "", $$1); printf "  %-14s %s\n", $$1, $$2 }'
@@ -81,6 +81,9 @@ test-ci: venv ## the long tests, which `make test` leaves out (tests/tiers.toml)
 
 test-tools: venv $(VENV)/.tools ## the tests that need another tool, such as a browser; each skips with the name of what is missing
 	$(BIN)/pytest -q -rs -m tools
+
+test-fresh: venv ## the property tests with random examples, other ones in each run (the other runs repeat theirs)
+	$(BIN)/pytest $(PYTEST_FLAGS) --hypothesis-profile=fresh $$(grep -rlE --include='*.py' '^ *@given' tests)
 
 tutorial-plots: venv ## measure the steps of the tutorials and draw their times
 	PYTHONPATH=$(CURDIR) $(BIN)/python docs/tutorial_plots.py

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-# Examples may take as long as they do: no test is a measurement of time.
-settings.register_profile("untimed", deadline=None)
-settings.load_profile("untimed")
+# Examples may take as long as they do: no test is a measurement of time. Each run tries the same examples, so that a
+# failure is the fault of the change at hand; `make test-fresh` looks for new ones.
+settings.register_profile("same", deadline=None, derandomize=True, database=None)
+settings.register_profile("fresh", deadline=None)
+settings.load_profile("same")
 
 TESTS = Path(__file__).parent
 TIERS: dict[str, list[str]] = tomllib.loads((TESTS / "tiers.toml").read_text())
