@@ -64,6 +64,10 @@ class GridWork:
         """The input bytes of a block of rows."""
         return (block + self.halo_rows) * self.row_bytes
 
+    def leaves_l2(self, block: int, l2: float) -> bool:
+        """Whether each column tile reads the rows of a block from beyond L2; a single row is no choice."""
+        return block > 1 and self.block_bytes(block) > l2
+
     def foreign_bytes(self, grid: Grid, rows: int, threads: int) -> float:
         """
         The input bytes that one thread reads and another one has written.
@@ -91,7 +95,10 @@ class GridWork:
         far = self.weight_bytes / parts > l2
         weights = self.weight_bytes * (self.nests * blocks if far else 1 if whole else threads)
         far_rows = whole and self.block_bytes(rows) > l2
-        passes = parts if self.pads or far_rows else min(parts, threads)
+        if self.leaves_l2(grid.row_block, l2):
+            passes = self.columns
+        else:
+            passes = parts if self.pads or far_rows else min(parts, threads)
         inputs = self.block_bytes(grid.row_block) * self.nests * blocks * passes
         copies = inputs / core.pad_bytes_per_cycle if self.pads else 0.0
         streams = weights / core.memory_bytes_per_cycle + inputs / core.input_bytes_per_cycle
@@ -113,6 +120,7 @@ def choose_grid(work: GridWork, threads: int, target: Target, open_rows: bool = 
     """
     Blocks of rows that stay in L2 while all columns pass over them, in a grid that keeps every thread busy.
 
+    A block that is a thread's share of the rows may leave L2: smaller ones may not be as even.
     Rows that are `open` are as many as a symbol says, about so many: the grid is to be good for fewer and for more.
     """
     best: tuple[float, Grid] | None = None
@@ -122,8 +130,9 @@ def choose_grid(work: GridWork, threads: int, target: Target, open_rows: bool = 
     most = open_block(work.cycles / rows, threads) if open_rows and not work.halo_rows else rows
     shares = {ceil(rows / threads)} if work.dealt else set[int]()
     blocks = {even_split(rows, n) for n in range(1, min(rows, most) + 1)} if even else {*divisors(rows), *shares}
+    share = ceil(rows / threads) if threads > 1 else 0
     for block in sorted(blocks):
-        if work.block_bytes(block) > l2 and block > 1:
+        if work.leaves_l2(block, l2) and block != share:
             continue
         for parts in range(1, min(work.columns, COLUMN_PARTS_PER_THREAD * threads) + 1):
             if ceil(work.columns / ceil(work.columns / parts)) != parts:

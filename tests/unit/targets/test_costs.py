@@ -202,6 +202,19 @@ def test_a_ragged_last_column_is_no_even_part() -> None:
     assert choose_grid(work, 2, ZEN5) == Grid(10, 1)
 
 
+def test_shares_of_threads_may_leave_l2_where_smaller_blocks_are_not_even() -> None:
+    """Of 25 rows, 13 and 12 instead of 14 and 11 in blocks of 7, unless many columns read them again."""
+    work = GridWork(
+        1, rows=25, columns=2, row_bytes=40e3, halo_rows=1, width=1.6, weight_bytes=5.9e5, cycles=4.4e6, pads=False
+    )
+    l2 = planned_l2_bytes(ZEN5)
+    assert work.block_bytes(12) < l2 < work.block_bytes(13)
+    assert choose_grid(work, 2, ZEN5) == Grid(13, 1)
+    many = replace(work, columns=20, width=20.0)
+    assert work.leaves_l2(13, l2)
+    assert not many.leaves_l2(choose_grid(many, 2, ZEN5).row_block, l2)
+
+
 def test_threads_take_rows_that_they_have_written() -> None:
     """Rows, unless windows reach over as many rows as a thread has: then groups of channels."""
     work = GridWork(
