@@ -51,6 +51,12 @@ class Entry:
         """Whether memory limits it: it runs at 90 % of the measured bandwidth."""
         return self.of_bandwidth >= _BOUND
 
+    def add(self, other: "Entry") -> None:
+        """Count the runs of another measurement of the same model, too, where the same peers ran it."""
+        if other.runs and other.runs[0].keys() == self.runs[0].keys():
+            self.runs += other.runs
+            self.ratio = best_ratio(self.runs, OURS)
+
     def facts(self) -> dict[str, Any]:
         """The fields by name."""
         return vars(self) | {"ratio": self.ratio.facts() if self.ratio else None, "bound": self.bound}

@@ -18,7 +18,8 @@ Run = Callable[[], Any]
 Medians = dict[str, float]
 
 RUNS = 3
-_STUDENT = 4.303  # 97.5 % quantile of Student's t with RUNS - 1 = 2 degrees of freedom
+_STUDENT = {2: 12.706, 3: 4.303, 4: 3.182, 5: 2.776, 6: 2.571}
+"""By the number of runs, the 97.5 % quantile of Student's t; its degrees of freedom are one less."""
 _ROUNDS = 6
 _MOST_CALLS = 1000
 
@@ -76,7 +77,8 @@ def ratio(runs: list[Medians], ours: str, peer: str) -> Ratio:
     """The mean ratio of the runs, and its 95 % interval."""
     logs = [math.log(one[ours] / one[peer]) for one in runs]
     mean = statistics.fmean(logs)
-    half = _STUDENT * statistics.stdev(logs) / math.sqrt(len(logs)) if len(logs) > 1 else math.inf
+    count = len(logs)
+    half = _STUDENT[count] * statistics.stdev(logs) / math.sqrt(count) if count > 1 else math.inf
     return Ratio(peer, math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 

@@ -3,6 +3,7 @@
 import sys
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 try:
     import beside
+    import kinds
     import paired
     from beside import Settings, measure
     from contenders import has_bytes_as_weights_alone
@@ -76,6 +78,21 @@ def test_a_ratio_is_above_only_with_its_whole_interval() -> None:
     assert unsure.mean > 1.0
     assert not unsure.above
     assert paired.best_ratio([{"mlc": 1.0}], "mlc") is None
+
+
+def test_what_is_above_is_measured_once_more_and_all_runs_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    times = {"a": [1.5, 0.8], "b": [0.9], "c": [1.2, 1.21]}
+
+    def measured(kind: Any, args: Any, threads: int) -> beside.Entry:
+        runs = [{"mlc": times[kind.name].pop(0) * near, "peer": 1.0} for near in (0.99, 1.0, 1.01)]
+        return beside.Entry(kind.name, "", threads, runs, paired.best_ratio(runs, "mlc"))
+
+    monkeypatch.setattr(kinds, "measure_kind", measured)
+    times = {name: [one for one in several for _ in range(3)] for name, several in times.items()}
+    found = kinds.run_kinds([SimpleNamespace(name=name) for name in times], SimpleNamespace(), 2, lambda _: None)
+    assert [len(entry.runs) for entry in found] == [6, 3, 6]
+    assert [entry.ratio.above for entry in found] == [False, False, True]
+    assert not any(times.values())
 
 
 def test_contenders_run_in_turns() -> None:
