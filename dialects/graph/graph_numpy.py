@@ -10,7 +10,8 @@ import numpy as np
 from xdsl.dialects.builtin import Float64Type, FloatAttr, TensorType
 from xdsl.ir import Attribute
 
-from mlc.dialects.graph.base import Float, GraphOp
+from mlc.dialects.graph.base import GraphOp
+from mlc.dialects.graph.op_attributes import Float
 from mlc.dialects.graph.ops.elementwise import CastOp
 from mlc.dialects.graph.ops.structure import ConstantOp
 from mlc.dialects.graph.types import FLOATS, Array, numpy_dtype

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from xdsl.parser import Parser
     from xdsl.printer import Printer
 
-    from mlc.dialects.graph.base import GraphOp, OpAttr
+    from mlc.dialects.graph.base import GraphOp
+    from mlc.dialects.graph.op_attributes import OpAttr
 
 G = TypeVar("G", bound="GraphOp")
 

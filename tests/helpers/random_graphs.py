@@ -19,8 +19,8 @@ from xdsl.ir import Block, Region
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects import graph as g
-from mlc.dialects.graph.base import Bool, Int, Ints
 from mlc.dialects.graph.graph_numpy import evaluate, result_dtype
+from mlc.dialects.graph.op_attributes import Bool, Int, Ints
 from mlc.dialects.graph.types import element_type
 from mlc.support.weights import WeightStore
 

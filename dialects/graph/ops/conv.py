@@ -8,9 +8,10 @@ from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OUT_FUSABLE, AttrValue, Bool, GraphOp, Int, Ints, Sample, Str
+from mlc.dialects.graph.base import OUT_FUSABLE, AttrValue, GraphOp, Sample
 from mlc.dialects.graph.dims import Dim, UnequalSizes, least
 from mlc.dialects.graph.layout import Layout, TransformSteps, layout, same_axes, transform_steps
+from mlc.dialects.graph.op_attributes import Bool, Int, Ints, Str
 from mlc.dialects.graph.ops.accumulate import accumulator, widened
 from mlc.dialects.graph.types import Array, Tensor, is_float, shape_of, static_shape, tensor
 

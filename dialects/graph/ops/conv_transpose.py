@@ -8,8 +8,9 @@ from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OUT_FUSABLE, AttrValue, GraphOp, Int, Ints, Sample, Str
+from mlc.dialects.graph.base import OUT_FUSABLE, AttrValue, GraphOp, Sample
 from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.op_attributes import Int, Ints, Str
 from mlc.dialects.graph.ops.accumulate import accumulator, widened
 from mlc.dialects.graph.ops.conv import check_window
 from mlc.dialects.graph.types import Array, Tensor, shape_of, static_shape, tensor

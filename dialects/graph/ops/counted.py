@@ -12,8 +12,9 @@ from typing import Any
 from xdsl.dialects.builtin import i64
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OPAQUE, AttrValue, Bool, GraphOp, Int, Sample
+from mlc.dialects.graph.base import OPAQUE, AttrValue, GraphOp, Sample
 from mlc.dialects.graph.dims import Dim, UnequalSizes
+from mlc.dialects.graph.op_attributes import Bool, Int
 from mlc.dialects.graph.types import Array, Tensor, is_float, product, shape_of, shape_text, tensor
 
 COUNT = tensor((), i64)

@@ -9,7 +9,8 @@ from typing import Any
 from xdsl.ir import SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OPAQUE, Bool, GraphOp, Sample, Str
+from mlc.dialects.graph.base import OPAQUE, GraphOp, Sample
+from mlc.dialects.graph.op_attributes import Bool, Str
 from mlc.dialects.graph.types import Array, Tensor, tensor
 
 

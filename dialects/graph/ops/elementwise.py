@@ -11,8 +11,9 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, AttrValue, Float, GraphOp, Int, Location, Sample, given_type
-from mlc.dialects.graph.base import Bool as BoolAttr
+from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, AttrValue, GraphOp, Location, Sample, given_type
+from mlc.dialects.graph.op_attributes import Bool as BoolAttr
+from mlc.dialects.graph.op_attributes import Float, Int
 from mlc.dialects.graph.types import (
     Array,
     DTypeLike,

@@ -8,7 +8,8 @@ from typing import Any
 from xdsl.dialects.builtin import IntegerType, i1, i64
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import INJECTIVE, OPAQUE, Bool, GraphOp, Int, Sample, Str
+from mlc.dialects.graph.base import INJECTIVE, OPAQUE, GraphOp, Sample
+from mlc.dialects.graph.op_attributes import Bool, Int, Str
 from mlc.dialects.graph.types import Array, Tensor, axis_of, shape_of, shape_text, tensor, unequal
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")

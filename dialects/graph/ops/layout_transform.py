@@ -7,9 +7,10 @@ from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import GraphOp, Sample, Str
+from mlc.dialects.graph.base import GraphOp, Sample
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.layout import Layout, layout, same_axes, transform_steps
+from mlc.dialects.graph.op_attributes import Str
 from mlc.dialects.graph.ops.movement import MoveOp
 from mlc.dialects.graph.types import Array, Tensor, shape_of, tensor
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OUT_FUSABLE, Bool, GraphOp, Int, Sample, Str
+from mlc.dialects.graph.base import OUT_FUSABLE, GraphOp, Sample
 from mlc.dialects.graph.dims import UnequalSizes
 from mlc.dialects.graph.layout import layout, same_axes
+from mlc.dialects.graph.op_attributes import Bool, Int, Str
 from mlc.dialects.graph.ops.accumulate import accumulator, widened
 from mlc.dialects.graph.ops.conv import plain_steps
 from mlc.dialects.graph.types import Array, Dim, Tensor, broadcast, shape_of, shape_text, tensor

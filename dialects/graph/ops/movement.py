@@ -10,21 +10,9 @@ from xdsl.dialects.builtin import IntegerType, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import (
-    BROADCAST,
-    INJECTIVE,
-    VARIADIC,
-    AttrValue,
-    Float,
-    GraphOp,
-    Int,
-    Ints,
-    Location,
-    Sample,
-    Str,
-    given_type,
-)
+from mlc.dialects.graph.base import BROADCAST, INJECTIVE, VARIADIC, AttrValue, GraphOp, Location, Sample, given_type
 from mlc.dialects.graph.dims import Dim, UnequalSizes
+from mlc.dialects.graph.op_attributes import Float, Int, Ints, Str
 from mlc.dialects.graph.types import (
     Array,
     Tensor,

@@ -10,7 +10,8 @@ from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import BROADCAST, GraphOp, Int, Sample
+from mlc.dialects.graph.base import BROADCAST, GraphOp, Sample
+from mlc.dialects.graph.op_attributes import Int
 from mlc.dialects.graph.types import Array, Tensor, axis_of, element_type, is_float, shape_of, tensor
 
 

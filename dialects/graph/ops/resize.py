@@ -13,9 +13,10 @@ from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import INJECTIVE, AttrValue, GraphOp, Ints, Sample, Str
+from mlc.dialects.graph.base import INJECTIVE, AttrValue, GraphOp, Sample
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.layout import Layout, layout, same_axes
+from mlc.dialects.graph.op_attributes import Ints, Str
 from mlc.dialects.graph.types import Array, Tensor, is_float, is_static, shape_of, tensor
 
 MODES = ("nearest", "linear")

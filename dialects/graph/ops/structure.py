@@ -34,8 +34,9 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import ELEMENTWISE, OPAQUE, Attr, Float, GraphOp, Int, Location, Sample, Str, name_location
+from mlc.dialects.graph.base import ELEMENTWISE, OPAQUE, GraphOp, Location, Sample, name_location
 from mlc.dialects.graph.dims import DimsAttr
+from mlc.dialects.graph.op_attributes import Attr, Float, Int, Str
 from mlc.dialects.graph.types import (
     Array,
     Dim,

@@ -12,8 +12,9 @@ from typing import Any
 
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OPAQUE, OUT_FUSABLE, AttrValue, GraphOp, Int, Ints, Sample
+from mlc.dialects.graph.base import OPAQUE, OUT_FUSABLE, AttrValue, GraphOp, Sample
 from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.op_attributes import Int, Ints
 from mlc.dialects.graph.types import Array, Tensor, shape_of, static_shape, tensor
 
 Matrix = list[list[float]]

@@ -12,7 +12,8 @@ from xdsl.utils.exceptions import VerifyException
 import mlc
 from mlc import te
 from mlc.dialects.graph import DenseOp
-from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, Float, GraphOp, Sample
+from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, GraphOp, Sample
+from mlc.dialects.graph.op_attributes import Float
 from mlc.dialects.graph.pointwise import is_total
 from mlc.dialects.graph.types import Tensor, broadcast, shape_of, tensor
 from mlc.lowering.graph_to_te.table import lowering
