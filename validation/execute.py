@@ -391,7 +391,7 @@ def _llvm(m: Module, func: Operation, case: int) -> RunnableFunction | None:
 
 def _native(m: Module, func: Operation, name: str, facts: Facts, arrays: Sequence[Array]) -> list[Array]:
     """Call one kernel, its tasks one by one."""
-    from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
+    from mlc.lowering.memory.kernel_buffers import symbolic_bytes
     from mlc.runtime.functions import CalledFunctions
     from mlc.runtime.sizes import symbolic_buffer_bytes
     from mlc.support.abi import KERNEL

@@ -32,8 +32,8 @@ def symbolic_parts(rows: Sequence[Sequence[Any]], sizes: Sequence[int]) -> tuple
     """
     The bytes of a kernel's buffers of symbolic sizes that all threads share, and of each thread's own, which follow.
 
-    The rows are those of `mlc.symbolic_bytes`; as in the machine code (lowering/loop_to_llvm/memory.py), each buffer is
-    aligned and has a line behind it.
+    The rows are those of `mlc.symbolic_bytes`; as in the machine code (lowering/memory/kernel_buffers.py), each buffer
+    is aligned and has a line behind it.
     """
     threads = str(len(sizes))
     values = {str(number): size for number, size in enumerate((*sizes, 1))}

@@ -18,7 +18,7 @@ from mlc.dialects.syntax.source_nodes import ir_text
 from mlc.dialects.walk import walk
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
-from mlc.lowering.loop_to_llvm.memory import encoded_rows, symbolic_bytes
+from mlc.lowering.memory.kernel_buffers import encoded_rows, symbolic_bytes
 from mlc.schedules.summary import summary_of
 from mlc.support.errors import collected_warnings, fail
 from mlc.support.records import RecordKey, asking, json_values

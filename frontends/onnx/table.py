@@ -30,8 +30,8 @@ Wrapper: TypeAlias = "Callable[[Node, Converter], Result]"
 """Converts a node, or leaves it to the converter that is its second argument."""
 
 MODULES = (
-    "computed", "control", "indexing", "legacy", "math", "microsoft", "microsoft_attention",
-    "microsoft_quantized", "nn", "pooling", "quantized", "recurrent", "resize", "sampling", "selection", "sequences",
+    "computed", "control", "indexing", "legacy", "math", "microsoft.attention", "microsoft.fusions",
+    "microsoft.quantized", "nn", "pooling", "quantized", "recurrent", "resize", "sampling", "selection", "sequences",
     "shape", "signal", "simplified", "special",
 )  # fmt: skip
 """The modules of `ops/`."""

@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Operation, SSAValue, Use
 
 from mlc.dialects import loop
 from mlc.dialects.index import const, dim
-from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
+from mlc.lowering.loop_to_llvm.access.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import NO_FLAGS, Builder, lanes_of, vector_type
 from mlc.lowering.loop_to_llvm.matrix import matrix_contract
 from mlc.lowering.loop_to_llvm.tiles import Chunk, Tile, chunks, positions

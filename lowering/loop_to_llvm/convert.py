@@ -47,22 +47,28 @@ from mlc.dialects.attributes import (
 from mlc.dialects.index import Index, IndexMapAttr
 from mlc.dialects.walk import walk
 from mlc.lowering.complete import expect_converted
-from mlc.lowering.loop_to_llvm.accesses import Accesses, LoweredAccess
-from mlc.lowering.loop_to_llvm.address import Addresses
+from mlc.lowering.loop_to_llvm.access.accesses import Accesses, LoweredAccess
+from mlc.lowering.loop_to_llvm.access.address import Addresses
+from mlc.lowering.loop_to_llvm.access.prefetch import Prefetcher
+from mlc.lowering.loop_to_llvm.access.transpose import (
+    TransposedLoad,
+    contiguous_axis,
+    interleaved_axis,
+    store_interleaved,
+)
+from mlc.lowering.loop_to_llvm.arithmetic.saturate import store_saturated
+from mlc.lowering.loop_to_llvm.arithmetic.scalars import machine_type
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder, machine_function
 from mlc.lowering.loop_to_llvm.call import lower_call
 from mlc.lowering.loop_to_llvm.contract import load_words
 from mlc.lowering.loop_to_llvm.matrix import MatrixValues, define_matrices, matrices, matrix_load, matrix_values
-from mlc.lowering.loop_to_llvm.memory import SymbolicBuffers, in_scratch, place_static, place_symbolic, static_places
+from mlc.lowering.loop_to_llvm.memory import SymbolicBuffers, place_static, place_symbolic
 from mlc.lowering.loop_to_llvm.parallel import lower_cold, lower_parallel, uses_no_tile
-from mlc.lowering.loop_to_llvm.prefetch import Prefetcher
 from mlc.lowering.loop_to_llvm.pressure import check_loop
-from mlc.lowering.loop_to_llvm.saturate import store_saturated
-from mlc.lowering.loop_to_llvm.scalars import machine_type
 from mlc.lowering.loop_to_llvm.tables import lower_table
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Tile, positions
-from mlc.lowering.loop_to_llvm.transpose import TransposedLoad, contiguous_axis, interleaved_axis, store_interleaved
 from mlc.lowering.loop_to_llvm.values import VALUES
+from mlc.lowering.memory.kernel_buffers import in_scratch, static_places
 from mlc.passes.loop.index_space.domain import range_between, range_of
 from mlc.support.abi import RT_SCRATCH, RT_SCRATCH_STRIDE
 from mlc.support.errors import fail

@@ -24,10 +24,10 @@ from mlc.dialects import llvm_ext, loop
 from mlc.dialects.index import Index, const, dim
 from mlc.dialects.scalar import byte_size
 from mlc.dialects.walk import walk
-from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
-from mlc.lowering.loop_to_llvm.address import strides_of
+from mlc.lowering.loop_to_llvm.access.accesses import LoweredAccess
+from mlc.lowering.loop_to_llvm.access.address import strides_of
+from mlc.lowering.loop_to_llvm.arithmetic.scalars import machine_type
 from mlc.lowering.loop_to_llvm.call import on_stack
-from mlc.lowering.loop_to_llvm.scalars import machine_type
 from mlc.lowering.loop_to_llvm.tiles import native_type
 from mlc.support.alignment import LINE_BYTES
 from mlc.targets.cost.tiles import even_split

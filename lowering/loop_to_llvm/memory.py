@@ -6,38 +6,31 @@ loop-plan-memory has placed them (lowering/memory/plan_kernel.py); buffers witho
     scratch of a thread:  [ static local buffers ]
     workspace:            [ static shared buffers | symbolic shared buffers | thread 0's symbolic local ones | ... ]
 
-The attribute `mlc.symbolic_bytes` gives the bytes of the symbolic ones: one map per slot, whose expressions are
-multiplied. They are over the kernel's symbols, followed, for a local buffer, by the number of threads.
+The facts of these buffers are in lowering/memory/kernel_buffers.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, i8, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import MemRefType, i8, i64
+from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
-from mlc.dialects.attributes import LOOP_OFFSET, LOOP_SHARES, LOOP_SLOT, NATIVE_SYMBOLIC_BYTES
-from mlc.dialects.index import Div, Index, IndexMapAttr, const, dim
+from mlc.dialects.attributes import LOOP_SHARES, LOOP_SLOT
+from mlc.dialects.index import IndexMapAttr
 from mlc.dialects.scalar import byte_size
 from mlc.dialects.walk import walk
-from mlc.lowering.loop_to_llvm.scalars import machine_type
+from mlc.lowering.memory.kernel_buffers import is_local, is_symbolic, symbolic_row
 from mlc.support.alignment import ALIGNMENT
 
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering
 
 Slot = Callable[[SSAValue], SSAValue]
-
-
-def static_bytes(t: MemRefType) -> int:
-    """The bytes reserved for a buffer of static sizes: aligned, with a cache line between it and the next one."""
-    return (prod(t.get_shape()) * byte_size(machine_type(t.element_type)) + 2 * ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 @dataclass
@@ -47,18 +40,6 @@ class SymbolicBuffers:
     stride: SSAValue | None = None
     """The total bytes of one thread's local buffers."""
     rows: list[IndexMapAttr] = field(default_factory=list)
-
-
-def static_places(func: loop.FuncOp) -> tuple[dict[SSAValue, int], tuple[int, int]]:
-    """The byte offsets of the buffers of static sizes; the bytes of workspace and of a thread's scratch they take."""
-    places, ends = dict[SSAValue, int](), [0, 0]
-    allocs = [o for o in walk(func) if isinstance(o, loop.AllocOp) and not is_symbolic(o)]
-    for alloc in sorted(allocs, key=lambda o: LOOP_OFFSET not in o.attributes):
-        local = is_local(alloc)
-        known = alloc.attributes.get(LOOP_OFFSET)
-        offset = places[alloc.result] = known.value.data if isinstance(known, IntegerAttr) else ends[local]
-        ends[local] = max(ends[local], offset + static_bytes(alloc.result.type))
-    return places, (ends[0], ends[1])
 
 
 def place_symbolic(f: FunctionLowering, func: loop.FuncOp) -> None:
@@ -79,7 +60,7 @@ def place_symbolic(f: FunctionLowering, func: loop.FuncOp) -> None:
             first_local = end
         f.buffers[alloc.result] = slots[alloc.attributes.get(LOOP_SLOT)] = b.gep(f.workspace, end, i8)
         end = b.add(end, _bytes(f, alloc))
-        f.symbolic.rows.append(_row(alloc, symbols))
+        f.symbolic.rows.append(symbolic_row(alloc, symbols))
     for alloc in symbolic:
         if (slot := alloc.attributes.get(LOOP_SHARES)) is not None:
             f.buffers[alloc.result] = slots[slot]
@@ -89,23 +70,10 @@ def place_symbolic(f: FunctionLowering, func: loop.FuncOp) -> None:
 def _bytes(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
     """The bytes reserved for a symbolic buffer, computed at run time as `static_bytes` does."""
     b = f.b
-    total: SSAValue = b.int(byte_size(machine_type(alloc.result.type.element_type)))
+    total: SSAValue = b.int(byte_size(alloc.result.type.element_type))
     for size in alloc.shape:
         total = b.mul(total, f.addresses.value(f.addresses.resolve(size, alloc.args)))
     return b.op(llvm.AndOp, [b.add(total, b.int(2 * ALIGNMENT - 1)), b.int(-ALIGNMENT)], i64)
-
-
-def _row(alloc: loop.AllocOp, symbols: Sequence[SSAValue]) -> IndexMapAttr:
-    """A slot's map in `mlc.symbolic_bytes`: the factors of its size in bytes."""
-    threads = [dim(len(symbols))] if is_local(alloc) else []
-    return IndexMapAttr.get([*factors(alloc, symbols), *threads])
-
-
-def factors(alloc: loop.AllocOp, symbols: Sequence[SSAValue]) -> list[Index]:
-    """The factors of a buffer's size in bytes, over the kernel's symbols."""
-    numbers = {k: dim(symbols.index(v)) for k, v in enumerate(alloc.args)}
-    sizes: list[Index] = [e.substitute(numbers) for e in alloc.shape]
-    return [const(byte_size(machine_type(alloc.result.type.element_type))), *sizes]
 
 
 def place_static(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
@@ -122,21 +90,6 @@ def place_static(f: FunctionLowering, alloc: loop.AllocOp) -> SSAValue:
     assert base is not None
     with f.addresses.outside_loops():
         return f.b.gep(base, offset, i8)
-
-
-def in_scratch(alloc: loop.AllocOp) -> bool:
-    """Whether a buffer lies in a thread's scratch."""
-    return is_local(alloc) and not is_symbolic(alloc)
-
-
-def is_local(alloc: loop.AllocOp) -> bool:
-    """Whether each thread has its own copy of a buffer."""
-    return alloc.scope.data == "local"
-
-
-def is_symbolic(alloc: loop.AllocOp) -> bool:
-    """Whether a buffer has dynamic sizes."""
-    return not alloc.result.type.has_static_shape()
 
 
 def capture_strides(f: FunctionLowering, g: FunctionLowering, buffer: SSAValue, slot: Slot) -> None:
@@ -166,46 +119,4 @@ def capture_symbolic(f: FunctionLowering, g: FunctionLowering, op: loop.ForOp, s
         g.symbolic.stride = slot(f.symbolic.stride)
 
 
-def symbolic_bytes(op: Operation) -> list[list[Any]]:
-    """A kernel's attribute `mlc.symbolic_bytes` as the runtime reads it: the encoded factors of each buffer."""
-    rows = op.attributes.get(NATIVE_SYMBOLIC_BYTES)
-    maps = rows.data if isinstance(rows, ArrayAttr) else ()
-    return encoded_rows(row.data for row in maps if isinstance(row, IndexMapAttr))
-
-
-def encoded_rows(rows: Iterable[Iterable[Index]]) -> list[list[Any]]:
-    """The factors of each buffer's bytes in the runtime's encoding of sizes."""
-    return [[_encoded(e) for e in row] for row in rows]
-
-
-def _encoded(e: Index) -> Any:
-    """An index expression over a kernel's symbols in the runtime's encoding of sizes."""
-    terms: list[Any] = [[e.const, []]] if e.const or not e.terms else []
-    for t, c in e.terms:
-        if isinstance(t, int):
-            terms.append([c, [str(t)]])
-            continue
-        assert isinstance(t, Div)
-        inner = _encoded(t.expr)
-        if t.is_mod:  # x mod n = x - n * (x floordiv n)
-            terms += [[c * k, atoms] for k, atoms in inner]
-            c *= -t.by
-        terms.append([c, [[inner, t.by]]])
-    return terms
-
-
-__all__ = [
-    "SymbolicBuffers",
-    "capture_strides",
-    "capture_symbolic",
-    "encoded_rows",
-    "factors",
-    "in_scratch",
-    "is_local",
-    "is_symbolic",
-    "place_static",
-    "place_symbolic",
-    "static_bytes",
-    "static_places",
-    "symbolic_bytes",
-]
+__all__ = ["SymbolicBuffers", "capture_strides", "capture_symbolic", "place_static", "place_symbolic"]

@@ -24,15 +24,12 @@ from mlc.dialects import loop
 from mlc.dialects.attributes import EXP_NONPOSITIVE
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.constants import numbers
-from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
-from mlc.lowering.loop_to_llvm.address import strides_of
-from mlc.lowering.loop_to_llvm.bf16 import is_bf16, rounded, widened
-from mlc.lowering.loop_to_llvm.builder import Builder
-from mlc.lowering.loop_to_llvm.contract import contract
-from mlc.lowering.loop_to_llvm.intrinsic import call_intrinsic
-from mlc.lowering.loop_to_llvm.lookup import lower_lookup
-from mlc.lowering.loop_to_llvm.saturate import defer
-from mlc.lowering.loop_to_llvm.scalars import (
+from mlc.lowering.loop_to_llvm.access.accesses import LoweredAccess
+from mlc.lowering.loop_to_llvm.access.address import strides_of
+from mlc.lowering.loop_to_llvm.arithmetic.bf16 import is_bf16, rounded, widened
+from mlc.lowering.loop_to_llvm.arithmetic.lookup import lower_lookup
+from mlc.lowering.loop_to_llvm.arithmetic.saturate import defer
+from mlc.lowering.loop_to_llvm.arithmetic.scalars import (
     EMIT,
     EXP_OF_NONPOSITIVE,
     SIGMOID,
@@ -42,7 +39,10 @@ from mlc.lowering.loop_to_llvm.scalars import (
     emitter_of,
     machine_type,
 )
-from mlc.lowering.loop_to_llvm.sigmoid import is_part_of_sigmoid, sigmoid_argument
+from mlc.lowering.loop_to_llvm.arithmetic.sigmoid import is_part_of_sigmoid, sigmoid_argument
+from mlc.lowering.loop_to_llvm.builder import Builder
+from mlc.lowering.loop_to_llvm.contract import contract
+from mlc.lowering.loop_to_llvm.intrinsic import call_intrinsic
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, Tile, broadcast_values, chunks, native_type
 
 if TYPE_CHECKING:

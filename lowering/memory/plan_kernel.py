@@ -30,7 +30,7 @@ from mlc.dialects.attributes import KERNEL_TYPICAL, LOOP_OFFSET, LOOP_SHARES, LO
 from mlc.dialects.constants import integers
 from mlc.dialects.index import TYPICAL, Index, const
 from mlc.dialects.walk import walk
-from mlc.lowering.loop_to_llvm.memory import factors, is_local, is_symbolic, static_bytes
+from mlc.lowering.memory.kernel_buffers import factors, is_local, is_symbolic, static_bytes
 from mlc.lowering.memory.lifetimes import Lifetime
 from mlc.lowering.memory.planners import PlannerName, plan
 from mlc.passes.loop.index_space.domain import range_of

@@ -23,7 +23,7 @@ from mlc.interp import te as te_interpreter
 from mlc.interp import values
 from mlc.interp.graph import Interpreter
 from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols
-from mlc.lowering.loop_to_llvm.memory import symbolic_bytes
+from mlc.lowering.memory.kernel_buffers import symbolic_bytes
 from mlc.runtime.sizes import symbolic_buffer_bytes
 from mlc.support.abi import KERNEL
 from mlc.support.dtypes import dtype_of

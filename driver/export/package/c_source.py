@@ -27,7 +27,7 @@ from mlc.driver.kernels.kernel import kernel_passes
 from mlc.driver.models.compilation import Compilation
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
 from mlc.lowering.graph_to_main.separate_pools import separate_pools
-from mlc.lowering.loop_to_llvm.memory import encoded_rows
+from mlc.lowering.memory.kernel_buffers import encoded_rows
 from mlc.support.abi import C_DECLARATIONS
 from mlc.support.errors import UserError
 from mlc.targets.target import Target

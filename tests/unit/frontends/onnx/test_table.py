@@ -54,6 +54,7 @@ def test_an_op_of_two_modules_is_an_error_unless_one_wraps_the_other(modules, me
 def test_every_module_of_ops_is_in_the_table():
     import mlc.frontends.onnx.ops as ops
 
-    found = {path.stem for folder in ops.__path__ for path in Path(folder).glob("*.py")}
-    assert found - {"__init__"} == set(MODULES)
+    found = {file.relative_to(folder) for folder in ops.__path__ for file in Path(folder).rglob("*.py")}
+    names = {".".join(path.with_suffix("").parts) for path in found if path.name != "__init__.py"}
+    assert names == set(MODULES)
     assert not any(isinstance(converter, Wraps) for converter in converters().values())

@@ -9,7 +9,7 @@ from loop_native import close, native_kernel, parse
 
 from mlc.dialects import loop
 from mlc.dialects.index import const, dim
-from mlc.lowering.loop_to_llvm.prefetch import following_offset
+from mlc.lowering.loop_to_llvm.access.prefetch import following_offset
 from mlc.passes.loop.unroll import unroll
 
 PANELS, ROWS, DEPTH = 5, 2, 12

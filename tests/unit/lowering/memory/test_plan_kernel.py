@@ -13,7 +13,7 @@ from mlc.dialects.attributes import LOOP_OFFSET
 from mlc.dialects.index import const, dim
 from mlc.interp import loop as interp
 from mlc.lowering.loop_to_llvm.convert import lower_kernel
-from mlc.lowering.loop_to_llvm.memory import static_places
+from mlc.lowering.memory.kernel_buffers import static_places
 from mlc.lowering.memory.plan_kernel import is_at_least, lives_of, plan_kernel
 from mlc.validation.plans.kernel_plan_check import check_kernel_plan
 from mlc.validation.plans.plan_places import PlanError

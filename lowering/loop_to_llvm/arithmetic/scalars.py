@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import llvm_ext
-from mlc.lowering.loop_to_llvm.bf16 import is_bf16, like, rounded, widened
+from mlc.lowering.loop_to_llvm.arithmetic.bf16 import is_bf16, like, rounded, widened
 from mlc.lowering.loop_to_llvm.builder import NO_FASTMATH, NO_FLAGS, Builder, element_of, lanes_of, vector_type
 
 Emit = Callable[[Builder, Sequence[SSAValue], Attribute], SSAValue]

@@ -23,8 +23,8 @@ from mlc.dialects import llvm_ext, loop
 from mlc.dialects.attributes import LOOP_PREFETCH
 from mlc.dialects.index import UNBOUNDED, Index, Ranges, const, dim
 from mlc.dialects.scalar import byte_size
-from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
-from mlc.lowering.loop_to_llvm.address import Addresses
+from mlc.lowering.loop_to_llvm.access.accesses import LoweredAccess
+from mlc.lowering.loop_to_llvm.access.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.support.alignment import LINE_BYTES
 from mlc.targets.cost.thresholds import SURE_ROWS

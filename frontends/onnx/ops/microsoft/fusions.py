@@ -12,8 +12,8 @@ from mlc.frontends.common.movement import slice_axis, transpose
 from mlc.frontends.common.ops.recurrent import ACTIVATIONS, ActivationKind, activate
 from mlc.frontends.common.values import Value
 from mlc.frontends.onnx.node import Converter, Node
-from mlc.frontends.onnx.ops.microsoft_attention import optional
-from mlc.frontends.onnx.ops.microsoft_quantized import channels_first
+from mlc.frontends.onnx.ops.microsoft.attention import optional
+from mlc.frontends.onnx.ops.microsoft.quantized import channels_first
 from mlc.frontends.onnx.ops.nn import convolution
 from mlc.frontends.onnx.ops.simplified import root_mean_square_norm
 from mlc.frontends.onnx.table import convert_as

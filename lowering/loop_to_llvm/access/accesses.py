@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 from mlc.dialects.index import Index, const, dim
 from mlc.dialects.llvm_ext.rules import element_of, lanes_of
 from mlc.dialects.scalar import byte_size
-from mlc.lowering.loop_to_llvm.address import Addresses
+from mlc.lowering.loop_to_llvm.access.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import Builder, memory_type
 from mlc.lowering.loop_to_llvm.tiles import Chunk, native_type
 

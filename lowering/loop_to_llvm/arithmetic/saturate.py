@@ -17,10 +17,10 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.index import Index, dim
-from mlc.lowering.loop_to_llvm.accesses import LoweredAccess
+from mlc.lowering.loop_to_llvm.access.accesses import LoweredAccess
+from mlc.lowering.loop_to_llvm.arithmetic.lookup import Lookup, lookup_operand
+from mlc.lowering.loop_to_llvm.arithmetic.scalars import emit_cast, emitter_of
 from mlc.lowering.loop_to_llvm.builder import Builder, lanes_of, vector_type
-from mlc.lowering.loop_to_llvm.lookup import Lookup, lookup_operand
-from mlc.lowering.loop_to_llvm.scalars import emit_cast, emitter_of
 
 if TYPE_CHECKING:
     from mlc.lowering.loop_to_llvm.convert import FunctionLowering

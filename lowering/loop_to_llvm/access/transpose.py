@@ -13,7 +13,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.index import Index, Product, const, dim, term_dims
 from mlc.dialects.llvm_ext.rules import lanes_of
-from mlc.lowering.loop_to_llvm.accesses import Accesses, LoweredAccess
+from mlc.lowering.loop_to_llvm.access.accesses import Accesses, LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, native_type, positions
 

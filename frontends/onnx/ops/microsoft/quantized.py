@@ -18,7 +18,7 @@ from mlc.frontends.common.ops.recurrent import RowProduct
 from mlc.frontends.common.values import Value, dtype_like
 from mlc.frontends.onnx.files import unpack
 from mlc.frontends.onnx.node import Converter, Node
-from mlc.frontends.onnx.ops.microsoft_attention import optional
+from mlc.frontends.onnx.ops.microsoft.attention import optional
 from mlc.frontends.onnx.ops.quantized import by_blocks, dequantized, product, quantized
 from mlc.frontends.onnx.ops.recurrent import recurrent_layer
 from mlc.frontends.onnx.table import convert_as
