@@ -39,10 +39,14 @@ Binary = Callable[[Values, Values], Values]
 Ternary = Callable[[Values, Values, Values], Values]
 
 
+WIDTHS = (1, 8, 16, 32, 64)
+"""The bits of integers that numpy has; one bit is a bool."""
+
+
 @cache
 def dtype_of(element: Attribute) -> np.dtype[Any]:
     """The numpy dtype of an element type."""
-    if isinstance(element, IntegerType):
+    if isinstance(element, IntegerType) and element.width.data in WIDTHS:
         if element.width.data == 1:
             return np.dtype(np.bool_)
         sign = "u" if element.signedness.data is Signedness.UNSIGNED else ""

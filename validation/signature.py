@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects import loop, te
 from mlc.dialects.attributes import (
@@ -141,7 +142,24 @@ def _typical_of_main(main: FuncOp) -> dict[str, int]:
 
 def signature_of(func: Operation) -> FunctionSignature:
     """The signature of a function of any level; UserError for one that nothing can run."""
-    name = symbol_name(func) or "?"
+    signature = _signature(func, symbol_name(func) or "?")
+    for argument in (*signature.inputs, *signature.outputs):
+        try:
+            tensor = isinstance(argument.type, TensorType | MemRefType) and argument.dtype is not None
+            if signature.level == "graph":
+                shape_of(argument.type)
+        except (TypeError, VerifyException) as error:
+            raise UserError(f"{argument.name} of @{signature.function}: {error}", func) from error
+        if not tensor:
+            raise UserError(
+                f"{argument.name} of @{signature.function}: expected a tensor or a buffer, but got {argument.type}",
+                func,
+            )
+    return signature
+
+
+def _signature(func: Operation, name: str) -> FunctionSignature:
+    """What `signature_of` returns, whatever the types of arguments are."""
     if isinstance(func, FuncOp) and is_main_on_buffers(func):
         return _main(func, name)
     if isinstance(func, FuncOp):

@@ -154,6 +154,7 @@ def _load_torch(source: object, shapes: Mapping[str, Sequence[int]] | None) -> M
 def load_mlir(path: Path) -> Model:
     """The model of an .mlir file, and of the .safetensors file beside it where there is one."""
     model = Model(parse_module(read_text(path), str(path)), weights_beside(path) or WeightStore())
+    _check_signature(model)
     _check_params(model, path)
     return model
 
@@ -184,6 +185,25 @@ def model_context() -> Context:
     context = make_context(upstream=("builtin", "func", "arith", "math", "scf"))
     context.load_registered_dialect("builtin")
     return context
+
+
+def _check_signature(model: Model) -> None:
+    """UserError for inputs and outputs that are no tensors of graph ops, or have a name twice."""
+    from xdsl.utils.exceptions import VerifyException
+
+    from mlc.dialects.graph import shape_of
+    from mlc.dialects.graph.types import dtype_name, tensor_type
+
+    types = model.main.function_type
+    for kind, names, held in (("input", model.inputs, types.inputs), ("output", model.outputs, types.outputs)):
+        for name, type in zip(names, held, strict=True):
+            if names.count(name) > 1:
+                raise UserError(f"expected each {kind} to have a name of its own, but got '{name}' twice", model.main)
+            try:
+                shape_of(type)
+                dtype_name(tensor_type(type).element_type)
+            except VerifyException as error:
+                raise UserError(f"{kind} '{name}': {error}", model.main) from error
 
 
 def _check_params(model: Model, path: Path) -> None:

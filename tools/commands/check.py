@@ -9,6 +9,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from mlc.support.errors import UserError, located
 from mlc.tools.cli import add_pass_arguments, add_shape_arguments, shapes_of, symbols_of
 from mlc.tools.opt.choice import chooses
 from mlc.tools.opt.limits import add_limits
@@ -16,6 +17,10 @@ from mlc.tools.opt.limits import add_limits
 if TYPE_CHECKING:
     from mlc.frontends.common.model import Model
     from mlc.frontends.onnx.check import CheckReport
+
+
+TAKEN = ("func.call", "func.return")
+"""The operations of other dialects that a model may have."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +50,19 @@ def run(args: argparse.Namespace) -> int:
     model = load_model(args.model, shapes, symbols_of(args), mapped=True)
     if chooses(args):
         _compile(model)
+    else:
+        _check_ops(model)
     return _accept(args, model)
+
+
+@located()
+def _check_ops(model: "Model") -> None:
+    """UserError for an operation of @main that no pass of the compiler's takes."""
+    from mlc.dialects.graph import GraphOp
+
+    for op in model.main.body.block.ops:
+        if not isinstance(op, GraphOp) and op.name not in TAKEN:
+            raise UserError("expected only operations of the dialect graph in @main", op)
 
 
 def _compile(model: "Model") -> None:
