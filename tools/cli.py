@@ -9,8 +9,8 @@ mlc: compile, run, measure and check models from the command line.
 
 `mlc COMMAND --help` lists the options of a command.
 
-Exit codes: 0 done; 1 the input or the command line is wrong (one diagnostic on stderr); 2 a bug in mlc (a reproducer
-is written).
+Exit codes: 0 done; 1 the input or the command line is wrong (one diagnostic on stderr); 2 a bug in mlc (a
+reproducer, or the traceback in mlc.crash.txt, is written).
 """
 
 # Nothing heavy is imported before a command needs it.
@@ -155,12 +155,13 @@ def add_records_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_executor_argument(parser: argparse.ArgumentParser, choices: Sequence[str] = EXECUTORS) -> None:
     """Add the argument of every command that makes an executable."""
+    one_by_one = ", kernels one by one (graph, steps)" if "graph" in choices else ""
     parser.add_argument(
         "--executor",
         default="auto",
         choices=choices,
-        help="what runs the model: native code of the whole (aot), kernels one by one (graph, steps), or bytecode that "
-        "may compile what only the data decides (vm); auto is aot, or vm where aot cannot (default: auto)",
+        help=f"what runs the model: native code of the whole (aot){one_by_one}, or bytecode that may compile what only "
+        "the data decides (vm); auto is aot, or vm where aot cannot (default: auto)",
     )
 
 
@@ -360,15 +361,19 @@ def _loaded(argv: Sequence[str]) -> list[str]:
 
 
 def is_users(error: BaseException) -> bool:
-    """Whether an error is the user's to mend; an OSError (no space, no permission) is, too."""
+    """Whether an error is the user's to mend; want of space, memory or permission is, too."""
     errors = sys.modules.get("mlc.support.errors")
-    return isinstance(error, UsageError | OSError) or (errors is not None and isinstance(error, errors.UserError))
+    return isinstance(error, UsageError | OSError | MemoryError) or (
+        errors is not None and isinstance(error, errors.UserError)
+    )
 
 
 def report(error: BaseException) -> None:
     """Print the diagnostic of a user's error as mlc-opt does: its place, where that is known, and the line there."""
     if isinstance(error, OSError):
         text = ": ".join(str(part) for part in (error.filename, error.strerror) if part) or str(error)
+    elif isinstance(error, MemoryError):
+        text = f"not enough memory: {error}"
     else:
         text = getattr(error, "text", str(error).strip())
     place = getattr(error, "place", "")

@@ -220,8 +220,19 @@ class MlcOpt(xDSLOptMain):
         if self.args.emit != "mlir":
             return emit(module, self.args.emit, self.args.emit_target)
         if self.args.target != "mlir":
-            return self.output_resulting_program(module)
+            return self.in_format_of_xdsl(module)
         return self.printing.text(module, self.ctx) + "\n"
+
+    def in_format_of_xdsl(self, module: ModuleOp) -> str:
+        """The module in the output format of xDSL's that -t names; UserError where xDSL cannot print it so."""
+        try:
+            text = self.output_resulting_program(module)
+        except Exception as error:  # each of its printers raises errors of its own for ops that it lacks
+            what = str(error).partition("\n")[0] or type(error).__name__
+            raise UserError(f"xDSL cannot print this as '{self.args.target}': {what}; see --emit") from error
+        if not text:
+            raise UserError(f"xDSL prints nothing of this as '{self.args.target}'; see --emit")
+        return text
 
     def stream(self, results: list[Output]) -> None:
         """Write the results so far to the standard output; a file is written when all pieces are good."""

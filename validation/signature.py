@@ -145,7 +145,8 @@ def signature_of(func: Operation) -> FunctionSignature:
     signature = _signature(func, symbol_name(func) or "?")
     for argument in (*signature.inputs, *signature.outputs):
         try:
-            tensor = isinstance(argument.type, TensorType | MemRefType) and argument.dtype is not None
+            if tensor := isinstance(argument.type, TensorType | MemRefType):
+                V.dtype_of(argument.type.element_type)
             if signature.level == "graph":
                 shape_of(argument.type)
         except (TypeError, VerifyException) as error:

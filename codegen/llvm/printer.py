@@ -30,6 +30,10 @@ def symbol(name: str) -> str:
     return name if name.replace("_", "a").replace(".", "a").isalnum() and name.isascii() else f'"{name}"'
 
 
+LOWERED_BY = {"func.func": "O3,main,program", "te.func": "O3", "loop.func": "O3"}
+"""The pipelines that lower the functions of other levels."""
+
+
 class LLVMPrinter:
     """Prints one module: gathers globals, functions, declarations and metadata; `text` puts them together."""
 
@@ -83,7 +87,7 @@ class LLVMPrinter:
         elif isinstance(op, llvm.GlobalOp):
             self.globals.append(global_text(op))
         else:
-            remedy = "; lower it first: -p O3" if op.name in ("func.func", "te.func", "loop.func") else ""
+            remedy = f"; lower it first: -p {LOWERED_BY[op.name]}" if op.name in LOWERED_BY else ""
             raise UserError(f"expected llvm.func or llvm.mlir.global in a module for LLVM, but got {op.name}{remedy}")
 
     # Names and types

@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Region
 
 from mlc.dialects import scalar, te
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
-from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import DTypeLike, dtype_name
 from mlc.dialects.te_builder.guards import if_then_else
 from mlc.dialects.te_builder.indices import (
@@ -97,11 +97,14 @@ def _pair(name: str) -> Callable[..., Reduction]:
 
 
 def reduce_axis(extent: Dim | tuple[int, int], name: str = "k") -> ReduceAxis:
-    """A reduction axis for te.sum, te.max, ...; it runs from 0 to `extent`."""
+    """A reduction axis for te.sum, te.max, ...; it runs from 0 to `extent`. Raises UserError for another extent."""
     if isinstance(extent, tuple):
         if extent[0] != 0:
             raise UserError(f"expected a reduction axis from 0, but got one from {extent[0]}; add it to the index")
         extent = extent[1]
+    size = isinstance(extent, int | DimExpr)  # pyright: ignore[reportUnnecessaryIsInstance] - from users
+    if not size or (isinstance(extent, int) and extent < 1):
+        raise UserError(f"expected the extent of a reduction axis to be a size of at least 1, but got {extent!r}")
     return ReduceAxis(extent, name)
 
 

@@ -66,7 +66,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     from mlc.tools.lsp.server import serve
 
-    serve(args.port)
+    try:
+        serve(args.port)
+    except UserError as error:
+        _refuse(str(error))
     return 0
 
 

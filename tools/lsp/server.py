@@ -13,6 +13,7 @@ from pygls.workspace import TextDocument
 from mlc.driver.pipeline.registry import make_context
 from mlc.support.diagnostics import Diagnostic
 from mlc.support.display.highlight import Token
+from mlc.support.errors import UserError
 from mlc.support.version import __version__
 from mlc.tools.lsp.analysis import Analysis, analyze, shifted
 from mlc.tools.lsp.commands import WORD, pipeline_diagnostics
@@ -342,7 +343,10 @@ def serve(port: int | None = None) -> None:
     """Serve an editor: over the standard input and output, or a port of this machine."""
     server = make_server()
     if port is not None:
-        server.start_tcp("127.0.0.1", port)
+        try:
+            server.start_tcp("127.0.0.1", port)
+        except (OSError, OverflowError) as error:
+            raise UserError(f"cannot listen on port {port}: {error}") from error
         return
     protocol = sys.stdout.buffer
     sys.stdout = sys.stderr  # what anybody prints must not stand between the messages

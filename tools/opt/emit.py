@@ -2,6 +2,9 @@
 
 from xdsl.dialects.builtin import ModuleOp
 
+from mlc.dialects import loop
+from mlc.support.errors import UserError
+
 FORMATS = ("mlir", "c", "llvm-ir", "asm", "obj")
 
 
@@ -10,6 +13,10 @@ def emit(module: ModuleOp, what: str, target: str) -> str | bytes:
     if what == "c":
         from mlc.codegen.c import emit as c
 
+        if not any(isinstance(op, loop.FuncOp) for op in module.walk()):
+            raise UserError(
+                "expected a loop.func in a module for C, but got none; docs/levels.md lowers one to it"
+            )
         return c.print_module(module)
     from mlc.codegen.llvm.ir import print_module
 

@@ -35,6 +35,8 @@ def run_scheduler(
 ) -> None:
     """Serve until SIGINT or SIGTERM; `said` gets the address. A secret that does not exist is made."""
     need_distributed()
+    if not 0 <= port < 1 << 16:
+        raise UserError(f"expected a port from 0 to {(1 << 16) - 1}, but got {port}")
     from distributed import Scheduler
 
     if secret is not None and not insecure and not Path(secret).exists():
@@ -49,7 +51,7 @@ def run_scheduler(
                 host=host, port=port, protocol=protocol, security=_kept(security), dashboard_address=_NO_PAGES
             )
             await scheduler
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # distributed wraps the OSError
             raise UserError(f"expected port {port} of {host or 'this machine'} to be free, but got: {error}") from error
         said(scheduler.address)
         await _until_ended(scheduler.finished())
