@@ -311,7 +311,7 @@ def _pool_attribute(one: UsedPool) -> DictionaryAttr:
 
 
 def _remedy(op: Operation) -> str:
-    """What brings an op of @main into a kernel: the pass, if it is a graph op, or else the graph op to write."""
+    """What an error advises for an op outside of kernels: the pass that makes kernels, or the graph op to write."""
     if op.name.startswith("graph."):
         return "run graph-outline-kernels first"
     meant = counterparts(op.name, OPS)
