@@ -123,7 +123,7 @@ class Converter:
         self.constant_pools: list[DeclaredPool] = []
         self.used_pools: list[UsedPool] = []
         self.kernels: dict[str, list[DimExpr]] = {}
-        """For each kernel, the symbols (and products) of which its sizes are expressions."""
+        """Kernel -> the symbols, and products of symbols, from which its sizes are computed."""
 
     def convert(self, planner: str = "best", seed: int = 0) -> None:
         """Assign storages, plan the memory, and emit the new body."""
