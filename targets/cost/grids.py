@@ -35,8 +35,8 @@ class GridWork:
     What a grid deals out: `batches`, blocks of rows, groups of channels, parts of columns, in this order.
 
     `rows` is the outer row axis (output rows of a convolution), `row_bytes` the input bytes of one such row,
-    `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles. `width` is that of all
-    columns, in tiles: less than `columns` where the last tile is not a whole one.
+    `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles. `width` is the width of
+    all columns in tiles; it is less than `columns` if the last tile is not a whole one.
     """
 
     batches: int

@@ -124,8 +124,8 @@ CLIPPED_FEW_ROWS = 3
 CLIPPED_DEPTH = 32
 """Products of a tap, at least, for each time that its sums go through memory. Not measured apart."""
 NARROW_VECTORS = 2
-"""Vectors of a register tile's columns where they come from L2 for each tile of rows. Source: micro-kernels by hand on
-Granite Rapids, of which 12x2 and 14x2 lose least with B in L2."""
+"""Vectors of a register tile's columns where they come from L2 for each tile of rows. Source: handwritten
+micro-kernels on Granite Rapids; among them, 12x2 and 14x2 lose least with B in L2."""
 CLIPPED_SHARE = 0.96
 """Part of the taps inside of the picture, at most, for which the others are left out. Source: windows of 5 x 5, 7 x 7,
 1 x 7 and 7 x 1 on pictures of 8 to 41 pixels on Zen 4: 0.69 to 0.96 of the time with the taps; depthwise

@@ -118,9 +118,9 @@ def register_tile(
     `reserved`: registers that something else takes.
     `scalar_loads`: whether a step loads one scalar for each row; if not, it loads a vector for each sum.
     `unit`: vectors in a block of the packed second operand; a tile lies in one block, or takes whole blocks.
-    `threads`: column tiles are dealt out to so many threads, and the cycles are those of the busiest one. With several
-    threads, vectors come from beyond L1, which takes extra cycles.
-    `row_threads`: row tiles are dealt out to so many threads; the cycles are those of the busiest one.
+    `threads`: the number of threads to which column tiles are dealt out; the cycles of the busiest thread count. With
+    several threads, vectors come from beyond L1, which takes extra cycles.
+    `row_threads`: the number of threads to which row tiles are dealt out; the cycles of the busiest thread count.
     `least`: rows of the tile, at least, if the product has that many.
     `strips`: the second operand's footprint in L1. If it exceeds L1 and there are several row tiles, each of them reads
     its vectors from L2.
