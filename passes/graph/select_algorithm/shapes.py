@@ -60,7 +60,7 @@ def is_slower_narrow(op: Conv2dOp, target: Target, threads: int, growth: float) 
     """
     Whether Winograd's product of f32 is faster than the direct sum of factors of 16 bits, for an unblocked op.
 
-    Its weights, 8 times as many bytes, come from memory: those of all layers do not stay in L3.
+    Its weights have 8 times as many bytes, and count as read from memory: the weights of all layers exceed L3.
     """
     lanes = target.lanes("f32")
     shape = _shape_in_blocks(op, lanes, in_halves(lanes, target))
