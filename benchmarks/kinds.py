@@ -3,13 +3,15 @@ Measure mlc beside onnxruntime and OpenVINO over kinds of work; `make bench-kind
 
     python benchmarks/kinds.py [--seed 0] [--threads 1,2] [--only REGEX] [--quick] [--avx2] [--json FILE]
 
-A kind is an operator or a short chain in a regime of sizes, whose shapes are drawn by the seed (benchmarks/workloads).
-All programs run in turns in one process; a kind is above a ratio only if the lower end of the 95 % interval of three
-paired runs is (benchmarks/paired.py). What is above 1 is measured once more after all others, and the six runs count
-together: the CPUs of a virtual machine may be far from each other for minutes. Values are compared first. Kinds that
-run at 90 % of the measured bandwidth stand apart. With --avx2, mlc compiles for x86-64-v3 and stands beside OpenVINO
-limited to AVX2; onnxruntime, which cannot be limited, is left out. Prints tables sorted by ratio, the slowest first,
-and writes every figure as JSON.
+A kind of work is an operator or a short chain of operators in one range of sizes; the seed draws its shapes
+(benchmarks/workloads). First the results of all programs are compared; then the programs run in turns in one process. A
+ratio is our time over a peer's. A kind counts as above a ratio only if the lower end of the 95 % confidence interval of
+three paired runs is above it (benchmarks/paired.py). Kinds above 1 are measured a second time after all others, and all
+six runs count: on a virtual machine, the CPUs may be far from each other for minutes.
+
+Prints tables sorted by ratio, the slowest first, and writes every figure as JSON. Kinds that run at 90 % of the
+measured bandwidth have a table of their own. With --avx2, mlc compiles for x86-64-v3 and is compared with OpenVINO
+limited to AVX2; onnxruntime cannot be limited, and is left out.
 """
 
 import argparse

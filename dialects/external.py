@@ -113,7 +113,7 @@ class Callee:
         return found
 
     def buffers(self, count: int) -> Sequence[Argument]:
-        """The arguments of a C function that is called on so many buffers."""
+        """The arguments of the C function; by default, the `count` buffers in order."""
         return self.arguments or [IntegerAttr.from_index_int_value(k) for k in range(count)]
 
     def verify(self, operands: int, sizes: int = 0) -> None:

@@ -4,8 +4,8 @@
     extern ::= `te.extern` "stage" `(` %input,* `)` sizes (callee | region) `:` `(` type,* `)` `->` type
 
 The region's arguments are the buffers of the inputs, then of the results, then the sizes; it ends in loop.yield.
-`callee` is that of `dialects/external.py`, `sizes` that of `dialects/open_sizes.py`: one for each `?` of the inputs'
-and the results' types, then those that a C function or the region gets besides.
+`dialects/external.py` describes `callee`. `sizes` (`dialects/open_sizes.py`) has one expression for each `?` in the
+types of inputs and results, then the further sizes that a C function or the region gets.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def parse_operands_and_types(
     message: str,
     parse_operand: Callable[[], UnresolvedOperand] | None = None,
 ) -> tuple[Sequence[UnresolvedOperand], Sequence[Attribute]]:
-    """`%a, %b : f32, i1`: so many operands and types, or else the error of this message."""
+    """Parse `%a, %b : f32, i1`; an error with `message` unless there are `operands` operands and `types` types."""
     start = parser.pos
     parse_operand = parse_operand or parser.parse_unresolved_operand
     names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parse_operand)

@@ -12,8 +12,9 @@ one rename, so a reader sees all of it or nothing. An entry whose checksum is wr
 made again. The directory is this user's alone (0700): its content is executed. `$MLC_CACHE_SIZE` bounds it (bytes,
 4 GiB by default); what was used longest ago goes first.
 
-What is compiled while records are in force follows from their answers, too. Which questions a model or a kernel asks is
-kept under its key, and its entry under a key of the answers: it is found as long as they are the same.
+What is compiled while tuning records are in force depends on their answers, too. So the questions that a model or a
+kernel asked are kept under its key, and its entry under a key that includes the answers: the entry is found as long as
+the records give the same answers.
 """
 
 import hashlib
@@ -37,7 +38,7 @@ from mlc.support.scratch import PREFIX, release_scratch, remove_scratch
 DEFAULT_SIZE = 4 << 30
 _DIGEST = 32
 _VARIANTS = 16
-"""Lists of questions that are kept for a key: they differ only where an answer leads to other kernels."""
+"""Lists of questions that are kept for a key, at most: there are several if an answer led to other kernels."""
 _PARTS = ("models", "kernels", "asked", "digests")
 
 
@@ -142,13 +143,13 @@ class Cache:
     # --- records ---
 
     def keys(self, key: str, records: Provider | None) -> list[str]:
-        """The keys of the entries that the answers of now may lead to; the key itself where no records are in force."""
+        """The keys under which an entry may lie, given what records answer now; `key` alone if none are in force."""
         if records is None:
             return [key]
         return [_answered(key, records, asked) for asked in self._asked(key)]
 
     def note_asked(self, key: str, records: Provider | None, asked: Iterable[RecordKey]) -> str:
-        """Note what the records were asked for an entry; the key under which it is published."""
+        """Note which questions an entry asked the records; returns the key under which it is to be published."""
         if records is None:
             return key
         mine, known = sorted(asked), self._asked(key)
@@ -158,7 +159,7 @@ class Cache:
         return _answered(key, records, mine)
 
     def _asked(self, key: str) -> list[list[RecordKey]]:
-        """The lists of questions that are noted for a key."""
+        """The lists of questions to records that were noted for a key."""
         try:
             rows = json.loads((self.root / "asked" / key).read_text())
             return [[(hash_, target, threads) for hash_, target, threads in row] for row in rows]
@@ -168,7 +169,7 @@ class Cache:
     # --- digests of files ---
 
     def digest(self, key: str) -> str:
-        """The text that was noted of a file with these facts; empty where none was."""
+        """The digest that was noted for a file of this place, size and times; empty if there is none."""
         path = self.root / "digests" / key
         try:
             text = path.read_text()

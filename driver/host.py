@@ -27,7 +27,7 @@ def measure_bandwidth(threads: int = 1, megabytes: float = 128, repeats: int = 4
 
 
 def measure_machine(threads: int = 1) -> Machine:
-    """Measure the FMA peak and the bandwidth of L2, L3 and memory; once in a process, in about half a second."""
+    """Measure the FMA peak and the bandwidth of L2, L3 and memory: once in a process, in about 0.25 seconds."""
     return peaks.measure_machine(host_probes(), threads)
 
 

@@ -40,7 +40,7 @@ class Options:
     validate: bool = False
     """Run every function in the reference interpreters before and after each pass."""
     schedules: Schedules | None = None
-    """Schedules by hand, which stand in for those of the strategies."""
+    """Handwritten schedules, which replace the schedules of strategies."""
     precision: str = "f32"
     """What contractions multiply: "f32", "bf16", or "f16" (weights only); sums are of f32."""
     error_growth: float = 16.0

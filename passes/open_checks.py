@@ -26,7 +26,7 @@ Checks: TypeAlias = list[tuple[int, Check]]
 
 
 def open_checks(first: Check, form: FunctionForm, family: FormFamily[Checks]) -> Checks:
-    """The checks of a function that may fail or read contents, in order: `first`, and those of the ops' classes."""
+    """The checks that may fail or read contents, op by op: of `first` and the checks of the op's class."""
     copy = OpenCopy(form, family.closed)
     return [
         (copy.ops[op], check)

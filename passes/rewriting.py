@@ -100,7 +100,7 @@ class RuleTable(Generic[P, R]):
         return bool(self._of(cls))
 
     def _of(self, cls: type[Operation]) -> Sequence[Callable[Concatenate[Any, P], R | None]]:
-        """The rules of an op class; those of its layout rule where it is of another dialect and has none."""
+        """The rules of an op class; an op of another dialect without rules gets the rules of its layout rule."""
         found = self._rules.get(cls)
         if found is not None or not self._own:
             return found or ()

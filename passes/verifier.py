@@ -82,7 +82,7 @@ class Verifier:
             self._verify_one(op)
 
     def _verify_inside(self, op: Operation, form: FunctionForm | None) -> None:
-        """Verify an op of a module and, before it, the ops in it, which those of an equal function may stand for."""
+        """Verify an op of a module, its nested ops first; a function that equals a verified one is skipped."""
         if form is None:
             for nested in op.walk(region_first=True):
                 self._verify_one(nested)
@@ -96,7 +96,7 @@ class Verifier:
             self._verify_one(op)
 
     def _verify_open(self, op: Operation, form: FunctionForm) -> None:
-        """Verify a function, of which another one with other contents of types and attributes may have been right."""
+        """Verify a function; if its form is known, only by the checks that read contents of types and attributes."""
         checks = self._open_forms.find(form)
         if checks is None:
             for nested in op.walk(region_first=True):
@@ -106,7 +106,7 @@ class Verifier:
             _verified(form.ops[number], check)
 
     def _learn(self, op: Operation, form: FormKey) -> None:
-        """Remember a right function at its second sight, unless its ops read what is around it."""
+        """Remember a correct function when it is seen a second time, unless its verifiers read anything around it."""
         if (number := hash(form)) not in self._seen:
             self._seen.add(number)
         elif form not in self._functions:

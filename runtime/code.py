@@ -34,7 +34,7 @@ class Code(Protocol):
         ...
 
     def runtime(self, threads: int, scratch: int) -> tuple[int, object]:
-        """The address of an rt struct with so many bytes of scratch a thread, and the object that keeps it alive."""
+        """The address of an rt struct with `scratch` bytes for each thread, and the object that keeps it alive."""
         ...
 
 

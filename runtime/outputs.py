@@ -1,9 +1,9 @@
 """
-Memory of outputs that nobody holds any more, for the next ones.
+The memory of outputs that the caller has dropped, kept for the next outputs.
 
-What malloc gives back to the system in between is mapped again page by page, which for an output of a megabyte can take
-longer than a small model. So an executable keeps the memory of its last outputs, and uses it again once the caller has
-dropped the arrays, and every view of them.
+Memory that malloc returns to the system is mapped again page by page, which for an output of a megabyte can take longer
+than a small model runs. So an executable keeps the memory of its last outputs, and uses it again once the caller has
+dropped the arrays and every view of them.
 """
 
 from __future__ import annotations
@@ -59,7 +59,11 @@ def _is_kept(row: Row) -> bool:
 
 
 def _array(kept: list[tuple[Array, int]], shape: tuple[int, ...], dtype: Any) -> Array:
-    """An array in a piece that is free, else in a new one. Two threads never find one free: each variable counts."""
+    """
+    An array in a kept piece of memory that is free, else in a new piece.
+
+    Two threads never both find a piece free: the variable `piece` of each thread is one more reference to it.
+    """
     for piece, offset in kept:
         if sys.getrefcount(piece) == _FREE:
             return np.ndarray(shape, dtype, piece, offset)

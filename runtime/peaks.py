@@ -99,7 +99,7 @@ _machines: dict[int, Machine] = {}
 
 
 def measure_machine(code: Code, threads: int = 1) -> Machine:
-    """Measure the FMA peak and the bandwidth of L2, L3 and memory; once in a process, in about half a second."""
+    """Measure the FMA peak and the bandwidth of L2, L3 and memory: once in a process, in about 0.25 seconds."""
     if threads not in _machines:
         _machines[threads] = _measure(code, threads)
     return _machines[threads]

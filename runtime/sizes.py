@@ -67,7 +67,8 @@ def symbolic_buffer_bytes(rows: Sequence[Sequence[Size]], sizes: Sequence[int], 
     """
     The bytes of a kernel's buffers of symbolic sizes.
 
-    A row is the factors of one buffer's size, over the numbers of the kernel's symbols (the last is that of threads).
+    A row has the factors of one buffer's size. They refer to the kernel's symbols by number; the number after the last
+    symbol stands for the number of threads.
     """
     values = {str(k): n for k, n in enumerate((*sizes, threads))}
     total = 0
@@ -80,7 +81,7 @@ def symbolic_buffer_bytes(rows: Sequence[Sequence[Size]], sizes: Sequence[int], 
 
 
 class EmptySize(ValueError):
-    """A size is 0 of which the model was compiled for larger values alone."""
+    """A size is 0, but the model was compiled only for larger values of it."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,9 @@ class Symbol:
 
     def solve(self, where: str, size: int, factor: int, more: int) -> int:
         """
-        The value for which `factor * symbol + more` is a size.
+        The value of the symbol for which `factor * symbol + more` equals `size`.
 
-        ValueError if that is no value that the model was compiled for.
+        ValueError if there is none, or if the model was not compiled for it.
         """
         value, rest = divmod(size - more, factor)
         if rest or not self.low <= value <= self.high or value % self.step:

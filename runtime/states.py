@@ -55,7 +55,7 @@ class CallState:
         """What an executor keeps from one call to the next."""
 
     def share(self, calls: int) -> None:
-        """Use this call's part of the threads, where so many calls run."""
+        """Use this call's share of the threads while `calls` calls run at once."""
         threads = max(1, self.most_threads // calls)
         if threads != self.threads:
             self.threads = self._struct.threads = threads

@@ -377,7 +377,7 @@ class KernelInfo:
 
 
 def slides(stage: Stage, axis: int = 1) -> bool:
-    """Whether the last reduction axis, or the `axis`-last, is that of a window along the spatial axis of that place."""
+    """Whether the reduction axis `axis` from the end is a window's, sliding along the spatial axis of that place."""
     window, spatial = stage.reduce[-axis], stage.num_spatial - axis
     return spatial >= 0 and any(e.uses(window) and e.uses(spatial) for r in stage.reads for e in r.exprs)
 

@@ -57,13 +57,20 @@ FAMILIES: dict[str, Callable[[KernelInfo], bool]] = {
     "any": lambda kernel: True,
 }
 """
-Family -> the kernels that its strategies are tried on: those with a scan; of the others those with a sum of products,
-with any reduction, without a reduction; all kernels.
+The kernels on which the strategies of a family are tried.
+
+`scan`: kernels with a te.scan. `contraction`: no te.scan, at least one stage is a sum of products. `reduction`: no
+te.scan, at least one stage reduces. Both leave out kernels that reduce under a mask computed from data. `injective`: no
+te.scan, no stage reduces. `any`: every kernel.
 """
 
 
 def _is_guarded(kernel: KernelInfo) -> bool:
-    """Whether a reduction reads where a condition computed from data says: it stays scalar."""
+    """
+    Whether a reduction reads under a mask computed from data.
+
+    Such a read has no vector form, so strategies for contractions and reductions leave the kernel alone.
+    """
     return any(stage.is_reduction and stage.has_computed_mask for stage in kernel.stages)
 
 
@@ -95,9 +102,9 @@ class Strategy:
 
 
 STRATEGIES: dict[str, Strategy] = {}
-"""mlc's own and those of installed distributions, by name."""
+"""mlc's own strategies and those of installed distributions, by name."""
 USER_STRATEGIES: dict[str, Strategy] = {}
-"""Those of this program, by name."""
+"""The strategies that this program registers, by name."""
 
 
 def strategy(
@@ -115,7 +122,7 @@ def strategy(
     `when` is a condition on the target, `accepts` one on the kernel. mlc's own have the priorities 1 to 70. `key` is a
     text that changes whenever the schedules change: it goes into the caches' keys. Without one a program's strategy
     turns the caches off; an installed one's version is its key. Raise `version` when the same values of the knobs give
-    another schedule: records of tuning carry it, and those of other versions are ignored.
+    another schedule: tuning records carry it, and records of other versions are ignored.
     """
     if family not in FAMILIES:
         raise UserError(f"expected family to be one of {', '.join(FAMILIES)}, but got {family!r}")
@@ -155,8 +162,10 @@ def register_strategy(
 
 def strategies() -> list[Strategy]:
     """
-    All strategies in the order in which they are tried: by priority, and those of equal priority in the order of
-    BUILTIN_MODULES, whoever has imported which of these first, then by registration.
+    All strategies in the order in which they are tried: higher priorities first.
+
+    At equal priority, mlc's own come in the order of BUILTIN_MODULES, whatever the order of imports, and the others
+    after them in the order of their registration.
     """
     for module in BUILTIN_MODULES:
         import_module(module)
@@ -178,7 +187,7 @@ def find_strategy(name: str) -> Strategy:
 
 
 def strategy_version(name: str) -> str:
-    """The version of a strategy that records carry; empty where there is none of that name."""
+    """The version of a strategy as records carry it; empty if there is no strategy of that name."""
     found = next((one for one in strategies() if one.name == name), None)
     return "" if found is None else str(found.version)
 

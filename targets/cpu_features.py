@@ -105,7 +105,7 @@ _V2 = "cx16 sahf popcnt sse3 ssse3 sse4.1 sse4.2"
 _V3 = f"{_V2} avx avx2 bmi bmi2 f16c fma lzcnt movbe"
 _V4 = f"{_V3} avx512f avx512bw avx512cd avx512dq avx512vl"
 _ICELAKE = f"{_V4} avx512ifma avx512vbmi avx512vbmi2 avx512bitalg avx512vpopcntdq avx512vnni gfni"
-# LLVM's name of a CPU -> those of the features above that it has.
+# LLVM's name of a CPU -> the features above that the CPU has.
 CPUS: dict[str, frozenset[str]] = {
     cpu: frozenset(features.split())
     for cpu, features in {

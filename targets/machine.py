@@ -140,7 +140,7 @@ def find_cpu(name: str) -> Cpu | None:
 
 
 def find_core(llvm_cpu: str, architecture: str) -> tuple[Core, tuple[str, ...]]:
-    """(rates, instructions) of a CPU by LLVM's name; those of a generic one's rates where no file describes it."""
+    """(rates, instructions) of a CPU by LLVM's name; if no file describes it, a generic CPU's rates."""
     cpu = find_cpu(llvm_cpu)
     if cpu is not None and cpu.llvm_cpu == llvm_cpu:
         return cpu.core, cpu.instructions
@@ -203,7 +203,7 @@ def parse_machine(text: str, place: str) -> dict[str, Cpu]:
 
 
 def _core(other: TomlValue | None, own: TomlValue, place: str) -> Core:
-    """The rates of a file: its own on top of those of the family that it names."""
+    """The rates of a file: its own, and for the others the rates of the family that `core_from` names."""
     values: dict[str, FieldValue] = {}
     if other is not None:
         if other not in FAMILIES:

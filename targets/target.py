@@ -36,7 +36,7 @@ class Target:
     """
     A machine to compile for: `Target("native")`, `"x86-64-v3"`, `"znver4,-avx512bf16"`, `"machine.toml"`.
 
-    A name is that of a CPU in `targets/machines/`, or of an entry point in the group `mlc.targets`; a file describes a
+    A name stands for a CPU in `targets/machines/`, or for an entry point in the group `mlc.targets`; a file describes a
     machine of the user's in the same form. TVM's forms are read too: `"llvm -mcpu=znver4 -mattr=-avx512bf16"`, and
     `{"kind": "llvm", "mcpu": "znver4", "mattr": ["-avx512bf16"]}`. `str(target)` is the short form, which
     gives an equal target. `host` is the target of what calls the kernels; by default it is the target itself.

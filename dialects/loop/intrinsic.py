@@ -48,7 +48,7 @@ class CallIntrinsicOp(TextOp):
     def make(
         intrin: str, requires: Sequence[str], args: Sequence[SSAValue], types: Sequence[Attribute], means: Region
     ) -> CallIntrinsicOp:
-        """A call; the type of its result is that of what the region yields."""
+        """A call; its result has the type of the value that the region yields."""
         last = means.block.last_op
         if last is None or len(last.operands) != 1:
             raise VerifyException("expected a region that yields one value")

@@ -60,7 +60,7 @@ def names_in(text: str) -> list[str]:
 
 
 class _OpenIndex(OpenData):
-    """Stands for an index expression, of which no more may be read than that it is one."""
+    """Stands for an index expression; nothing may be read from it but its class."""
 
     def __getattribute__(self, name: str) -> Any:
         return Index if name == "__class__" else super().__getattribute__(name)
@@ -167,7 +167,7 @@ class HoleReader:
         )
 
     def _attribute(self, number: int, at: int, end: int, before: str, text: str, after: str) -> OpenPart | None:
-        """An attribute of which `text` is open; what its builder gets begins with as many characters more."""
+        """The part for an attribute whose `text` is open; its builder gets a text with a prefix, which it skips."""
         like = Parser(self._context, f"{before}{text}{after}").parse_attribute()
         stands = open_attribute(like, 0)
         if stands is None:

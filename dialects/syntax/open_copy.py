@@ -1,8 +1,9 @@
 """
 Copies of functions whose types and attributes are open: what is made of one without reading them holds for all others.
 
-The kind of a type or an attribute is what it is but for its content. Functions of one structure (dialects/syntax/
-function_form.py), with types and attributes of the same kinds and the same of the types equal, have one open copy.
+The kind of a type or an attribute is what is left of it without its content. Functions share one open copy if they have
+one structure (dialects/syntax/function_form.py), types and attributes of the same kinds, and the same pattern of equal
+types.
 """
 
 # The fields of an op are written directly: its constructor registers operands, results and regions one by one.
@@ -25,14 +26,14 @@ from mlc.dialects.syntax.probe import ContextRead, OpenData, apart, hide_name, o
 _REMEMBERED = 1 << 16
 _FAMILIES = 1 << 12
 _LEARNED = 32
-"""So many open copies of one structure are tried: after these, its functions are not taken to repeat."""
+"""Open copies of one structure that are learned from, at most: a structure with more is not taken to repeat."""
 
 T = TypeVar("T")
 Key: TypeAlias = tuple[object, ...]
 
 
 class OpenExpression(OpenData):
-    """Stands for an index expression, of which only the dimensions may be read; others may ask for its text."""
+    """Stands for an index expression; only its dimensions, and its text as `text` makes it, may be read."""
 
     def __init__(self, number: int, place: int, dims: frozenset[int], text: Callable[..., str]) -> None:
         super().__init__(number)

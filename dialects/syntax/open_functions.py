@@ -1,10 +1,11 @@
 """
 Parsing the functions whose text differs from an earlier one's in names, sizes, numbers and index expressions.
 
-The text is cut into what is fixed and holes (dialects/syntax/function_holes.py). The third function of a skeleton, with
-the same of its names and sizes equal, is parsed again by a parser that gets, for each hole, an object that may not be
-read. If it makes the same ops of it, with these objects as they are somewhere in their types and attributes, then it
-makes the ops of every function of the skeleton so: such functions are made from a recipe.
+The text is cut into fixed pieces, the skeleton, and holes between them (dialects/syntax/function_holes.py). When a
+skeleton has been seen several times with the same pattern of equal names and sizes, its function is parsed again by a
+parser that gets, for each hole, an object that raises when it is read. If the parser makes the same ops, with these
+objects unread somewhere in their types and attributes, then it does so for every such function of the skeleton: from
+then on, they are made from a recipe.
 """
 
 from __future__ import annotations

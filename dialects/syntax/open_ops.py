@@ -63,13 +63,13 @@ class OpenRecipe:
 
     cls: type[Operation]
     operands: tuple[int, ...]
-    """For each operand the number of the name, without those of the results."""
+    """For each operand, the number of its name among the line's names, not counting the names of results."""
     results: tuple[int | Attribute, ...]
     """The types of the results: a number among the types of the named values and then of the line, or the type."""
     properties: dict[str, Attribute]
     attributes: dict[str, Attribute]
     parts: tuple[tuple[str, int, _Builder], ...]
-    """Property, number of the part, and what makes the attribute of its text."""
+    """(property, number of the part, the function that makes the attribute from the part's text)."""
 
     def make(
         self, values: Sequence[SSAValue], types: Sequence[Attribute], parts: Sequence[LinePart]
@@ -108,7 +108,7 @@ class _Pattern:
 
 @dataclass(slots=True)
 class OpenSight:
-    """A line of which a recipe may be learned."""
+    """A line from which a recipe may be learned."""
 
     start: int
     end: int
@@ -117,7 +117,7 @@ class OpenSight:
     names: list[str]
     values: list[SSAValue]
     types: list[Attribute]
-    """Of the values, then of the line's parts that are types."""
+    """The types of the values, then the parts of the line that are types."""
     parts: list[LinePart]
 
 

@@ -122,7 +122,7 @@ class OpenValue(Attribute):
 
 
 def open_dense(type: Attribute, number: int) -> DenseIntOrFPElementsAttr:
-    """A dense attribute of which only the type may be read; `number` tells it from others in the same op."""
+    """A dense attribute whose elements may not be read; `number` tells it from other attributes of the op."""
     made: DenseIntOrFPElementsAttr = DenseIntOrFPElementsAttr.__new__(DenseIntOrFPElementsAttr)
     vars(made).update(type=type, data=OpenData(number))
     return made
@@ -137,7 +137,7 @@ def open_number(attribute: Attribute) -> int | None:
 
 
 def _open(properties: dict[str, Attribute], first: int) -> dict[str, Attribute]:
-    """The properties with open elements in each dense attribute; its number is that of the property after `first`."""
+    """The properties, dense attributes without readable elements: the k-th property has number `first` + k."""
     return {
         name: open_dense(value.type, first + number) if isinstance(value, DenseIntOrFPElementsAttr) else value
         for number, (name, value) in enumerate(properties.items())
@@ -145,7 +145,7 @@ def _open(properties: dict[str, Attribute], first: int) -> dict[str, Attribute]:
 
 
 class ProbeResult(OpResult):
-    """The result of an op, of which only the type may be read."""
+    """The result of an op; only its type may be read."""
 
     op = owner = index = first_use = _name = property(_refuse)  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride] - that is what a probe is for
 
@@ -157,7 +157,7 @@ class ProbeResult(OpResult):
 
 
 class ProbeArgument(BlockArgument):
-    """The argument of a block, of which only the type may be read."""
+    """The argument of a block; only its type may be read."""
 
     block = owner = index = location = first_use = _name = property(_refuse)  # pyright: ignore[reportAssignmentType, reportIncompatibleMethodOverride] - that is what a probe is for
 
@@ -180,13 +180,13 @@ class _OwnResult(OpResult):
 
 
 class _NamelessResult(OpResult):
-    """A result of which the name may not be read."""
+    """The result of an op; its name may not be read."""
 
     _name = property(_refuse)  # pyright: ignore[reportAssignmentType] - that is what it is for
 
 
 class _NamelessArgument(BlockArgument):
-    """The argument of a block, of which the name may not be read."""
+    """The argument of a block; its name may not be read."""
 
     _name = property(_refuse)  # pyright: ignore[reportAssignmentType] - that is what it is for
 
@@ -286,7 +286,7 @@ def kept_alive(op: Operation) -> tuple[Attribute, ...]:
 
 
 def probe_value(value: SSAValue) -> SSAValue:
-    """A value of the same type and kind, of which nothing else may be read; ContextRead for unusual kinds."""
+    """A value of the same type and kind, from which only the type can be read; ContextRead for unusual kinds."""
     kind = _KINDS.get(value.__class__)
     if kind is None:
         raise ContextRead
@@ -294,7 +294,7 @@ def probe_value(value: SSAValue) -> SSAValue:
 
 
 def probe(op: Operation, values: dict[SSAValue, SSAValue] | None = None) -> Operation:
-    """A probe of an op that has a signature; `values` are those of the ops around that a probe stands for."""
+    """A probe of an op that has a signature; `values` maps values of ops around it to the values of their probes."""
     copy = op.__class__.__new__(op.__class__)
     values = {} if values is None else values
     for value in op._operands:
@@ -336,7 +336,7 @@ def _open_string() -> StringAttr:
 
 
 def _probe_region(region: Region, parent: Operation, values: dict[SSAValue, SSAValue]) -> Region:
-    """A region of one block, of which the types of the arguments and the terminator may be read."""
+    """A region of one block; only the types of its arguments and its terminator may be read."""
     block, copy, made = region.block, Block.__new__(Block), Region.__new__(Region)
     copy._args = tuple(ProbeArgument(argument._type) for argument in block.args)
     values.update(zip(block.args, copy._args, strict=True))

@@ -147,7 +147,7 @@ class RepeatedFunctions:
 
 @dataclass(slots=True)
 class _Copy:
-    """Copies ops so many lines further down."""
+    """Copies ops to a place `lines` lines further down."""
 
     lines: int
 
@@ -195,7 +195,7 @@ class _Copy:
         return made
 
     def location(self, location: LocationAttr) -> LocationAttr:
-        """The place so many lines further down; it is not verified, as the parser's are not."""
+        """The location `lines` lines further down; like the parser's locations, it is not verified."""
         if not isinstance(location, FileLineColLoc):
             return location
         line: IntAttr = object.__new__(IntAttr)

@@ -59,7 +59,7 @@ class Recipe:
 
     cls: type[Operation]
     operands: tuple[int, ...]
-    """For each operand the number of the name, without those of the results."""
+    """For each operand, the number of its name among the line's names, not counting the names of results."""
     result_types: tuple[Attribute, ...]
     properties: dict[str, Attribute]
     attributes: dict[str, Attribute]

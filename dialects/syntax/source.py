@@ -176,7 +176,7 @@ class SourceParser(TokenParser):
         return op
 
     def skip(self, end: int, ops: int) -> None:
-        """Go on at `end`, behind so many ops that were made without parsing."""
+        """Go on at `end`, behind `ops` ops that were made without parsing."""
         self._count += ops
         self.lexer.pos = end
         self._parser_state.current_token = self.lexer.lex()

@@ -24,8 +24,8 @@ def buffer(strides: Sequence[Stride] | None = None, offset: int = 0, align: int 
     How an array lies in memory: `te.buffer(strides=("lda", 1))` is a matrix whose rows may lie apart.
 
     `strides` gives the distance of neighbours along each axis, in elements: a number, or a name, whose value is read
-    from the array; without it the array is contiguous. With an `offset` other than 0 the array is a slice that begins
-    so many elements into the memory of a larger one. `align` is what divides its address, in bytes.
+    from the array; without it the array is contiguous. With an `offset` other than 0, the array is a slice that begins
+    `offset` elements behind the start of a larger array. Its address is a multiple of `align` bytes.
     """
     steps = None if strides is None else tuple(strides)
     for step in steps or ():

@@ -122,7 +122,7 @@ def extern(
     A stage that mlc does not look into: it is neither fused nor scheduled.
 
     `shapes` is one shape, or a list of shapes; the result is a Tensor for one shape, else a tuple of them. Their dtype
-    is that of the inputs unless `dtype` (one, or one for each shape) says another. `body` is a te.c_call, a te.call, or
+    is the inputs' unless `dtype` (one, or one for each shape) is given. `body` is a te.c_call, a te.call, or
     a function `body(b, inputs, outputs)` that writes loops on the buffers with a builder. Sizes may be open (te.var).
     """
     listed = list(shapes)

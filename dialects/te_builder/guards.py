@@ -1,4 +1,4 @@
-"""te.if_then_else: a choice between two values, of which the one not taken reads nothing."""
+"""te.if_then_else: a choice between two values; the value that is not taken reads nothing."""
 
 from __future__ import annotations
 

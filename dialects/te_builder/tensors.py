@@ -183,7 +183,7 @@ def sizes_of(shape: Sequence[Dim]) -> Shape:
 
 
 def table(values: ArrayLike, dtype: DTypeLike | None = None, name: str = "table") -> Tensor:
-    """A constant tensor that is part of the kernel; its element type is that of the array unless `dtype` says."""
+    """A constant tensor that is part of the kernel; it has the array's element type unless `dtype` is given."""
     import numpy as np
 
     try:

@@ -16,11 +16,11 @@ from mlc.driver.pipeline.manager import parse_pipeline
 
 _FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-w")
 _BEGIN, _END = "loop-partition", "convert-loop-to-llvm"
-"""The pass before which tiles are made scalars, and the first of which the C print has no need."""
+"""For C, loop-scalarize is inserted before the first of these passes, and passes from the second on are left out."""
 
 
 def c_passes(passes: Sequence[ModulePass]) -> list[ModulePass]:
-    """The passes of a kernel that is printed as C, from those of one that goes down to the llvm dialect."""
+    """The passes of a kernel that is printed as C, given the passes that lower it to the llvm dialect."""
     names = [one.name for one in passes]
     first, last = names.index(_BEGIN), names.index(_END)
     return [*passes[:first], *parse_pipeline("loop-scalarize"), *passes[first:last]]

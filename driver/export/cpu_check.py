@@ -162,12 +162,16 @@ def _constant(name: str, text: str) -> str:
 
 
 def _mask(names: Sequence[str], chosen: Iterable[str]) -> int:
-    """Features as bits: of the k-th name bit k."""
+    """The chosen features as a bit mask: bit k stands for `names[k]`."""
     return sum(1 << names.index(name) for name in set(chosen) & set(names))
 
 
 def _levels(prefix: str, names: Sequence[str], levels: Sequence[str]) -> tuple[list[str], str]:
-    """The target that needs most of the features that are there, and its name in IR; the last one needs none."""
+    """
+    IR that finds the first of `levels` whose features this CPU has, and the IR value that is the level's name.
+
+    `levels` are in falling order, and the last one needs no features.
+    """
     lines: list[str] = []
     best = f"@{prefix}.level{len(levels) - 1}"
     for k, level in reversed(list(enumerate(levels[:-1]))):
@@ -182,7 +186,7 @@ def _levels(prefix: str, names: Sequence[str], levels: Sequence[str]) -> tuple[l
 
 
 def _x86(names: Sequence[str], asks: bool) -> str:
-    """The features of the CPU as bits; `asks` for the registers of the matrix unit, which the system may refuse."""
+    """IR that reads the CPU's features as bits; `asks`: also ask the system to allow the matrix unit's registers."""
     lines, total = [_X86_START], "0"
     for k, feature in enumerate(X86[name] for name in names):
         leaf = f"%l{feature.leaf}.{feature.subleaf}"

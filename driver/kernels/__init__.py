@@ -1,1 +1,1 @@
-"""Kernels on their way to object files: one in a worker, many at once, those of external compilers."""
+"""From kernels to object files: one kernel in a worker, many at once, and the kernels of external compilers."""

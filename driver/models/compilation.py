@@ -398,7 +398,7 @@ class Compilation:
         return [self.record(name, *row) for name, row in rows]
 
     def record(self, name: str, hash_: str, target: str, threads: int, values: dict[str, Any] | None) -> dict[str, Any]:
-        """One question; why a record that there is did not answer is warned of."""
+        """The facts of one question to the records; warns if a record exists that could not be used."""
         facts = {"kernel": name, "hash": hash_, "target": target, "threads": threads, "values": values}
         provider = self.options.records
         note = provider.note(name, (hash_, target, threads)) if provider is not None and values is None else ""

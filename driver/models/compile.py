@@ -87,7 +87,7 @@ def compile(
     "best" of the executor "graph" is "tokens", whose buffers share memory as its storage ids do.
     `pools` are regions of memory, mlc.WorkspacePool and mlc.ConstantPool, that must suffice, in the order of use.
     `compilers` are the names of external compilers (mlc.register_compiler) that may take over parts of the model.
-    `specialize` compiles a model of symbolic sizes for each shape that it is called with; so many are kept (True: 8).
+    `specialize` compiles a model of symbolic sizes for each shape of its inputs, and keeps this many (True: 8).
 
     `devices` are further ones by name, on which graph.on_device places values; kernels there are for their targets.
     `records` is a database of measured schedules, asked before those of the contexts around the call (mlc.records) and

@@ -67,8 +67,9 @@ def _content(path: Path, cache: Cache) -> Content:
     """
     What a file contains, as the cache noted it or by reading it.
 
-    A large file is noted by its place on the disk, size and times, of which the time of the last change of the inode
-    cannot be set by programs. One that changed within the last seconds is not: it may change again in the same tick.
+    The digest of a large file is noted under the file's place on the disk, its size and its times; programs cannot set
+    the time of the last change of the inode. A file that changed within the last seconds is not noted, since it may
+    change again within the resolution of these times.
     """
     with open_file(path) as file:
         facts = os.fstat(file.fileno())

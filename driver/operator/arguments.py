@@ -82,7 +82,7 @@ class MemoryLayout:
 
 
 def _begins_at(array: Array) -> float:
-    """How many elements an array begins behind the memory of which it is a slice."""
+    """The offset, in elements, of an array in the memory that it is a slice of."""
     base: Any = array
     while isinstance(base.base, np.ndarray):
         base = base.base

@@ -49,7 +49,7 @@ def chosen_context(
 
 
 def _placed(texts: Sequence[str]) -> dict[str, list[str]]:
-    """`before graph-fuse-ops=my-pass` -> {"before graph-fuse-ops": ["my-pass"]}; those of a place in order."""
+    """`before graph-fuse-ops=my-pass` -> {"before graph-fuse-ops": ["my-pass"]}, in the order of the texts."""
     places: dict[str, list[str]] = {}
     for text in texts:
         place, equals, pipeline = text.partition("=")

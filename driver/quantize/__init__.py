@@ -64,9 +64,9 @@ def quantize(
     too, `depthwise` whether depthwise convolutions are: that is faster, and with one scale for channels of different
     ranges less accurate; other convolutions of groups never are. With a `budget`, layers stay in floats, the most
     sensitive ones for their work first, until the error that is simulated on the inputs is below it. `weight_bits=7`
-    keeps weights from -63 to 63, for CPUs without dot products of bytes (AVX2 alone), which multiply such ones up to
-    twice as fast (docs/quantization.md). The module's
-    attribute `mlc.relative_error` (`exe.report["relative_error"]`) is measured on the inputs: root mean square.
+    keeps weights from -63 to 63: CPUs without dot products of bytes (AVX2 alone) multiply these up to twice as fast
+    (docs/quantization.md). The module's attribute `mlc.relative_error` (`exe.report["relative_error"]`) is the root
+    mean square of the error, measured on the inputs.
 
     Raises UserError for an unknown method, a percentile, budget or number of bits out of range, no inputs, and a model
     without layers that can be quantised.

@@ -1,8 +1,8 @@
 """
 Functions on the graph level that call themselves, as code of the vm.
 
-The functions on a cycle of calls, and those that call them, become functions of the vm: `invoke` where they call each
-other, branches where a graph.if has such a call, and a segment for the ops between. Other calls are inlined.
+The functions on a cycle of calls, and the functions that call them, become functions of the vm. Calls among them become
+`invoke`, a graph.if with such a call becomes branches, and the ops between become segments. Other calls are inlined.
 """
 
 from __future__ import annotations

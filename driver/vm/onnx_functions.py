@@ -133,7 +133,7 @@ def function_of(source: ModelSource) -> OnnxFunction:
 
 
 def without_constants(nodes: Iterable[onnx.NodeProto]) -> tuple[list[onnx.NodeProto], dict[str, onnx.TensorProto]]:
-    """The nodes without those of Constant, and the tensors of these."""
+    """The nodes other than Constant, and the tensors of the Constant nodes by name."""
     left: list[onnx.NodeProto] = []
     constants: dict[str, onnx.TensorProto] = {}
     for node in nodes:

@@ -239,7 +239,7 @@ class _Code:
         return len(self.instructions) - 1
 
     def constants(self, template: OnnxFunction, names: Sequence[str]) -> None:
-        """Registers for those of the names that are constants."""
+        """Give a register to each name that has none and is not empty: these names are constants of the template."""
         from mlc.frontends.onnx import narrow
 
         for name in dict.fromkeys(names):

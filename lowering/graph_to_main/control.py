@@ -42,7 +42,7 @@ class Flow:
     fills: list[Storage] = field(default_factory=list)
     """Stacked results to be zeroed first, because iterations may end early and leave rows unwritten."""
     rows: list[tuple[Storage, Storage | SSAValue, bool]] = field(default_factory=list)
-    """(row, the buffer of which it is a row, whether iterations run backward over it)."""
+    """(row, the buffer that contains it, whether iterations run backward over the buffer)."""
     ends: list[Copies] = field(default_factory=list)
     """For each region, the copies at its end."""
     counter: Storage | None = None

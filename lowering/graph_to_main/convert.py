@@ -123,7 +123,7 @@ class Converter:
         self.constant_pools: list[DeclaredPool] = []
         self.used_pools: list[UsedPool] = []
         self.kernels: dict[str, list[DimExpr]] = {}
-        """For each kernel, the symbols (and products) of which its sizes are expressions."""
+        """Kernel -> the symbols, and products of symbols, from which its sizes are computed."""
 
     def convert(self, planner: str = "best", seed: int = 0) -> None:
         """Assign storages, plan the memory, and emit the new body."""
@@ -311,7 +311,7 @@ def _pool_attribute(one: UsedPool) -> DictionaryAttr:
 
 
 def _remedy(op: Operation) -> str:
-    """What brings an op of @main into a kernel: the pass, if it is a graph op, or else the graph op to write."""
+    """What an error advises for an op outside of kernels: the pass that makes kernels, or the graph op to write."""
     if op.name.startswith("graph."):
         return "run graph-outline-kernels first"
     meant = counterparts(op.name, OPS)

@@ -42,11 +42,11 @@ class Storage:
     first: int = -1
     last: int = -1
     inside: Storage | None = None
-    """The storage of the concatenation of which this is a part."""
+    """The storage of the whole concatenation, if this storage is a part of one."""
     at: Dim = 0
     """The byte offset in `inside`."""
     instead: Storage | None = None
-    """The storage that replaces this one: of a loop's carried value, a row of a stack, or a result of an if."""
+    """The storage that replaces this one: a loop's carried value, a row of a stack, or the result of an if."""
     moves: bool = False
     """Whether its address changes with each iteration of a loop: a row."""
     value: SSAValue | None = None

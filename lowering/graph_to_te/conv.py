@@ -1,5 +1,5 @@
 """
-Convolution and pooling, written once for every layout: axes are those of the layouts' dimensions.
+Convolution and pooling, written once for every layout: a stage has one axis for each dimension of its layout.
 
 A blocked convolution is the stages "pad" (only where there is padding), and "conv2d" with the axes
 n, oc_o, oh, ow, oc_i and the reduction ic_o, kh, kw, ic_i.
@@ -46,7 +46,7 @@ class WindowGeometry:
         return (count - 1) * self.strides[axis] + (self.kernel[axis] - 1) * self.dilation[axis] + 1
 
     def clips_rows(self, size: Dim, count: Dim) -> bool:
-        """Whether so many rows of windows lie beyond the image that they are left out of the sums; depthwise only."""
+        """Whether enough rows of taps lie in the padding that leaving them out of the sums pays; depthwise only."""
         taps, stride, dilation, before = self.kernel[0], self.strides[0], self.dilation[0], self.padding[0]
         if not (self.depthwise and isinstance(size, int) and isinstance(count, int) and isinstance(taps, int)):
             return False

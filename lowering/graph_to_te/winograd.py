@@ -68,7 +68,7 @@ class Tiles:
 
 @lowering(Conv2dWinogradOp)
 def conv2d_winograd(op: Conv2dWinogradOp, x: Tensor, u: Tensor) -> Tensor:
-    """The stages, those of the transforms in pairs."""
+    """The stages of the convolution; each transform is two stages, columns and then rows."""
     n, _, height, width, block = shape = shape_of_result(op)
     bt, _, at = MATRICES[op.tile]
     m, t = op.tile, op.tile + 2

@@ -263,11 +263,11 @@ class FunctionLowering:
             at += n
 
     def carried(self, v: SSAValue, arg: SSAValue) -> list[SSAValue]:
-        """The values of which a loop carries `v` as its argument `arg`: in vectors, or in matrix registers."""
+        """The native values in which a loop carries `v` as its argument `arg`: vectors, or matrix registers."""
         return matrices(self, v) if arg in self.kernel.matrices.sums else self.natives(v)
 
     def define_carried(self, v: SSAValue, values: Sequence[SSAValue]) -> None:
-        """Record what a loop carries, or results in."""
+        """Record the native values of a loop's argument or result."""
         if v in self.kernel.matrices.sums:
             define_matrices(self, v, values)
         else:

@@ -24,7 +24,7 @@ class Lifetime:
     """Ignored for a buffer with parts, which is written through its parts."""
     last: int
     inside: int | None = None
-    """The index of the buffer of which this one is a part."""
+    """The index of the buffer that contains this one, if it is a part of another buffer."""
     at: int = 0
     """The offset of a part in that buffer, in bytes."""
 

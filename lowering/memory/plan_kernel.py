@@ -53,7 +53,7 @@ def lives_of(func: loop.FuncOp) -> dict[loop.AllocOp, tuple[int, int]]:
 
 
 def _spans(alloc: loop.AllocOp) -> list[Operation]:
-    """The ops that span a buffer's life: those of its block that access it, or a parallel loop around them all."""
+    """The ops that span a buffer's life: the ops of its block that access it, or the parallel loop around them."""
     if not is_local(alloc) and (outermost := _parallel_around(alloc)) is not None:
         return [outermost]
     block, found = alloc.parent, list[Operation]()

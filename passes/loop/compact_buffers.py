@@ -115,7 +115,7 @@ def _box(op: loop.AccessOp, space: IndexSpace, home: Block) -> Box:
 
 
 def _joined(written: list[Box], box: Box) -> list[Box]:
-    """The boxes with one more; it widens those of the same fixed terms (parts of a split loop write side by side)."""
+    """The boxes with one more; boxes of equal fixed terms become one (parts of a split loop write side by side)."""
     same = [w for w in written if all(a[0] == b[0] for a, b in zip(w, box, strict=True))]
     for w in same:
         box = [(a[0], min(a[1], b[1]), max(a[2], b[2])) for a, b in zip(w, box, strict=True)]

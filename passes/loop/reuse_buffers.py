@@ -1,9 +1,9 @@
 """
-loop-reuse-buffers: a large scratch buffer whose elements become those of an output, or of another buffer, lies there.
+loop-reuse-buffers: replace a large scratch buffer by the output, or the other buffer, that is computed from it.
 
-A softmax writes exponentials to scratch, and then reads them, scales them and writes the result. In the output's place
-the exponentials need no memory of their own, and the cache lines of the output are fetched while they are computed. An
-attention writes scores to scratch, and then the exponentials of all of them: one buffer for both is half of the cache.
+A softmax writes exponentials to scratch, then reads them, scales them and writes the result. If the exponentials are
+written to the output's memory, they need none of their own, and the cache lines of the output are fetched while they
+are computed. An attention writes scores to scratch, and then their exponentials: one buffer for both is half as large.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from mlc.passes.loop.index_space.regions import Interval, interval_of
 from mlc.passes.loop.index_space.space import IndexSpace
 
 LEAST_BYTES = 1 << 12
-"""Smaller buffers stay in the first cache; measured on softmax."""
+"""Bytes of a scratch buffer, at least, that is replaced: smaller ones stay in L1. Measured on softmax."""
 Access = loop.LoadOp | loop.StoreOp
 
 
@@ -38,7 +38,7 @@ Rows = dict[int, Index]
 
 
 def reuse_buffers(func: loop.FuncOp, least_bytes: int) -> None:
-    """Let others hold what the scratch buffers of at least so many bytes hold, where a kernel's meaning allows it."""
+    """Replace scratch buffers of at least `least_bytes` bytes by other buffers where the kernel's meaning allows it."""
     outputs = [a for a in func.args if isinstance(a.type, MemRefType)][-func.outputs.value.data :]
     for alloc in [op for op in walk(func) if isinstance(op, loop.AllocOp)]:
         t = alloc.result.type
@@ -51,7 +51,7 @@ def reuse_buffers(func: loop.FuncOp, least_bytes: int) -> None:
 
 
 def _beside(alloc: loop.AllocOp) -> list[SSAValue]:
-    """The other buffers of the same block, scope and type."""
+    """The other scratch buffers that are allocated in the same block, with the same scope and type."""
     assert alloc.parent is not None
     others = [op for op in alloc.parent.ops if isinstance(op, loop.AllocOp) and op is not alloc]
     return [op.result for op in others if (op.scope, op.result.type) == (alloc.scope, alloc.result.type)]

@@ -24,11 +24,11 @@ OPERATIONS = 30
 MOST_STEPS = 8
 """Steps that one iteration takes, at most."""
 MOST_WORK = 0.8
-"""The share of a kernel's products whose loops are unrolled, those of most products first; last tiles stay."""
+"""The share of a kernel's products whose loops are unrolled, the loops of most products first; last tiles stay."""
 SAMPLES = 4096
-"""Points, values of the indices in the bounds of a loop, at which its extent is computed, at most."""
+"""Points, at most, at which the extent of a loop is computed if its bounds depend on other indices."""
 UNBOUNDED_TRIPS = 4096
-"""Iterations for which a loop counts whose extent has no upper bound."""
+"""The number of iterations that is assumed for a loop whose extent has no upper bound."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class UnrollPass(ModulePass):
     `loop.for unrolled %k = 516 to 518` behind it for the rest. Sums are added in the same order.
 
     The additions and the branch of a loop take issue slots from its multiplications, most where two threads share a
-    core. Only sums of products are unrolled, and those of a matrix unit are not.
+    core. Only sums of products are unrolled, and not the ones that a matrix unit computes.
     """
 
     name = "loop-unroll"

@@ -182,7 +182,7 @@ def _is_exponential(read: te.ReadOp, maximum: te.ReadOp) -> bool:
 
 
 def band_of(stage: te.ComputeOp) -> Band | None:
-    """The band of diagonals outside of which a stage gives masked scores; None without one."""
+    """The band of diagonals outside of which all scores of a stage are masked; None if it has no such band."""
     if not _reads_scores_alone(stage):
         return None
     axes = list(stage.axes)
@@ -204,7 +204,7 @@ def _reads_scores_alone(stage: te.ComputeOp) -> bool:
 
 
 def required(value: SSAValue, axes: list[SSAValue]) -> list[Index]:
-    """Expressions over the axes: where one of them is negative, a value is masked, or a condition false."""
+    """Expressions over the axes; if one of them is negative, the value is masked (or the condition is false)."""
     op = value.owner
     if isinstance(op, arith.AddfOp | arith.AndIOp):
         return [e for v in op.operands for e in required(v, axes)]

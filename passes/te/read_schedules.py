@@ -18,10 +18,10 @@ from mlc.support.errors import UserError, fail
 @dataclass(frozen=True)
 class ReadSchedulesPass(ModulePass):
     """
-    Put the `sched.schedule` of DIRECTORY/f.mlir behind each `te.func @f` that has such a file.
+    Insert the `sched.schedule` of the file DIRECTORY/f.mlir after `te.func @f`, if there is such a file.
 
     `te.func @f { ... }` -> `te.func @f { ... }  sched.schedule @f { ... the directives of the file ... }`
-    A file holds the kernel that it was written for, too: it must be the one in the module.
+    A file also holds the kernel that it was written for, which must equal the kernel in the module.
     """
 
     name = "te-read-schedules"

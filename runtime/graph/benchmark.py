@@ -50,7 +50,7 @@ def measure(call: Callable[[], object], repeat: int, number: int, min_repeat_ms:
     """
     Time `number` calls in each of `repeat` repeats, after one call that does not count.
 
-    A repeat makes more calls where these take less than `min_repeat_ms` milliseconds together.
+    If the calls of a repeat take less than `min_repeat_ms` milliseconds together, it is run again with more calls.
     """
     if repeat < 1 or number < 1:
         raise UserError(f"expected repeat and number to be at least 1, but got {repeat} and {number}")

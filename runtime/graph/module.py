@@ -22,8 +22,8 @@ class GraphModule:
     """
     A graph with its kernels and its memory: one storage for each storage id, and a view of it for each entry.
 
-    One thread at a time may use it. `plan` is what read_graph made of the JSON; `rt` is an rt struct that the caller
-    keeps, by default one of its own with so many threads.
+    One thread at a time may use it. `plan` is what read_graph made of the JSON; `rt` is the address of an rt
+    struct that the caller keeps alive; by default, the module makes its own with `threads` threads.
     """
 
     def __init__(

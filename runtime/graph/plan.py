@@ -19,7 +19,7 @@ from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 
 LISTS = {"shape": list, "dltype": str, "storage_id": int}
-"""The attributes that every graph has -> the type of an item, of which there is one for each entry."""
+"""The lists that every graph has as attributes -> the type of their items; each list has one item for each entry."""
 
 
 @dataclass(frozen=True)

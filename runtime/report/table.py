@@ -79,7 +79,7 @@ def _figures(row: "KernelProfile", total: float) -> "dict[str, str | Text]":
 
 
 def _description(row: "KernelProfile", room: int) -> "Text":
-    """The calls and the kernel's name, of which the end tells most; under it, its schedule and the source nodes."""
+    """Number of calls and kernel name, cut in its middle if it is long; below it, its schedule and source nodes."""
     from rich.text import Text
 
     calls = f"{row.count} x " if row.count > 1 else ""

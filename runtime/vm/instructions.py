@@ -1,8 +1,8 @@
 """
 The instruction set of the vm, version 1.
 
-Code of kernels works on the buffers of one memory plan (a segment); code of tensors on registers, each of which holds
-a tensor, a list of tensors, or nothing. A target is the index of an instruction. A number is an integer or an
+Code of kernels works on the buffers of one memory plan (a segment). Code of tensors works on registers, which hold a
+tensor, a list of tensors, or nothing. A target is the index of an instruction. A number is an integer or an
 expression, as runtime/program.py has it: `{"size": ..}`, `{"loop": 0}`, `{"load": value}`, `["+", number, number]`.
 """
 

@@ -210,7 +210,7 @@ def _stacked(rows: list[Array], row: Any) -> Array:
 
 
 def flattened(values: Sequence[Register]) -> list[Array]:
-    """The tensors of registers, those of lists one by one, each contiguous."""
+    """The tensors of registers as contiguous arrays; a list becomes its tensors, one by one."""
     found: list[Array] = []
     for value in values:
         if isinstance(value, list):

@@ -38,7 +38,7 @@ class WorkspaceBlocks:
         self._lock = threading.Lock()
 
     def take(self, size: int) -> Block:
-        """A block of at least so many bytes, at a multiple of 64; UserError beyond the limit."""
+        """A block of at least `size` bytes, whose address is a multiple of 64; UserError beyond the limit."""
         size = -(-max(size, 1) // PAGE) * PAGE
         with self._lock:
             fitting = [k for k, block in enumerate(self._free) if size <= len(block) <= SLACK * size + (1 << 20)]

@@ -221,7 +221,7 @@ class AttentionSchedule:
             part, row = [first], [rest]
         d_tile, d = self.split(d, lanes, size.vectors * self.width)
         # a block of v stays in L1 while all rows pass over it; the sums wait in the thread's scratch
-        near = self.target.l1_bytes // (2 * FLOAT_BYTES * lanes)  # keys of which v fills half of L1
+        near = self.target.l1_bytes // (2 * FLOAT_BYTES * lanes)  # the number of keys whose rows of v fill half of L1
         tried = (AUTO, *(n for n in TRIED_KEYS if n < self.keys and not self.band))
         keys = self.s.choose("mix_keys", tried, AUTO) or self.band or even_split(self.keys, max(LEAST_KEYS, near))
         j_block, j = ([], j) if j in s.symbolic else self.split(j, self.keys, keys)

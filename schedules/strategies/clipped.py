@@ -33,11 +33,11 @@ class ClippedSchedule(ContractionSchedule):
         return True
 
     def groups_of(self, others: Sequence[int]) -> list[int]:
-        """None: a thread copies all rows of a group."""
+        """No axes: a thread copies all rows of a group."""
         return []
 
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
-        """Parts of channels, where these come last, and few blocks of rows: each copies all rows of the picture."""
+        """A grid of column parts and few blocks of rows, since each block copies all rows of the picture."""
         grid = super().grid(outer_row, tile_rows, column_tiles)
         if outer_row is None:
             return grid
@@ -49,7 +49,7 @@ class ClippedSchedule(ContractionSchedule):
         return replace(grid, row_block=ceil(extents[outer_row] / ceil(wanted / parts)), column_parts=parts)
 
     def columns_copy(self) -> Stage | None:
-        """The stage that pads the columns, if the one in front of the sum only pads the rows."""
+        """The stage that pads the columns, if rows are padded apart by the stage that the sum reads; else None."""
         if len(self.pads) != 1:
             return None
         found = [p for p in self.kernel.producers(self.pads[0]) if not p.is_reduction]

@@ -228,7 +228,7 @@ class ContractionSchedule(ContractionSizes):
         return outer, inner
 
     def _parts(self, column_loops: list[Handle], parts: int) -> tuple[Handle | None, list[Handle]]:
-        """Split the outermost column loop into parts of which each is one task."""
+        """Split the outermost column loop into parts, one for each task: (loop over parts, loops in a part)."""
         if not column_loops or parts == 1:
             return None, column_loops
         first, extents = column_loops[0], self._column_extents()

@@ -145,8 +145,8 @@ class ContractionSizes:
         return TileSize(t.rows, 1, wide)
 
     def _row_threads(self) -> int:
-        """The threads to which tiles of rows are dealt out, where these are all pixels of a picture."""
-        few = STREAM_SHARED_ROWS if self._prefetches_panels() else MOST_ROWS  # columns of those are dealt out
+        """The threads to which tiles of rows are dealt out if the rows are all pixels of a picture; else 1."""
+        few = STREAM_SHARED_ROWS if self._prefetches_panels() else MOST_ROWS  # with fewer rows, columns are dealt out
         return self.threads if self._deals_pixels and self._rows_per_panel() > few else 1
 
     @property
@@ -156,7 +156,7 @@ class ContractionSizes:
         return pixels and self.stage.deals_rows
 
     def _sliding_tile(self, rows: int) -> TileSize:
-        """The register tile of a sliding window: several vectors of channels where these come last."""
+        """The register tile of a sliding window; it has several vectors if channels are the last axis."""
         r, window = self.roles, self._window()
         assert r.rows is not None
         assert window is not None
@@ -286,7 +286,7 @@ class ContractionSizes:
         return len(along) == 2 and any(e.uses(k) for e in along for k in st.reduce)
 
     def _strips(self) -> Strips | None:
-        """The columns of V, one vector wide."""
+        """The footprint of V in L1, in strips one vector wide."""
         bytes_ = self.roles.vector.element_bytes * self.width * self.stage.depth
         return Strips(bytes_, 0 if self._packed else self._loose_bytes(), self._packed)
 
@@ -296,15 +296,15 @@ class ContractionSizes:
         return self.roles.columns is not None or self._packed_vectors() > 1
 
     def _many_panels(self, lanes: int) -> bool:
-        """Whether V has many panels of so many lanes, each of them read for many steps."""
+        """Whether V has many panels of `lanes` columns, and its reduction many terms."""
         return self.roles.vector.shape[-1] >= PACKED_PANELS * lanes and self.stage.depth >= PACKED_DEPTH
 
     def _loose_bytes(self) -> int:
         """
-        The bytes of L1's lines that a column of tiles takes up besides its elements, over all terms of a sum.
+        Bytes of L1 that a column of tiles takes up without using them, over the whole reduction.
 
-        A row of V that starts within a line, and is not copied, ends within another one; scalars of S that lie apart
-        have a line each.
+        A row of V that starts inside of a cache line, and is not copied, uses two lines in part. If neighbouring
+        scalars of S lie far apart, each takes up a line.
         """
         st, r = self.stage, self.roles
         of_scalars, of_vectors = (
@@ -375,9 +375,9 @@ class ContractionSizes:
 
     def groups_of(self, others: Sequence[int]) -> list[int]:
         """
-        Of the axes that no tile has, those of groups of channels, which threads pass over for the rows that they take.
+        Of the axes outside of the tiles, the ones over groups of channels that a thread loops over for its rows.
 
-        One thread takes all rows of a group before the next one.
+        None of them on one thread, which computes all rows of a group before the next group.
         """
         if self.threads == 1 or not self.stage.deals_rows:
             return []
@@ -385,7 +385,7 @@ class ContractionSizes:
 
     @property
     def column_width(self) -> float:
-        """The width of all columns, in column tiles: the last one may have fewer vectors."""
+        """The width of all columns, in column tiles; a last tile of fewer vectors counts as a part of one."""
         e, r, size = self.stage.extents, self.roles, self.size
         vector = 1 if r.dot else self.width
         lanes = ceil(e[r.lanes] / vector) / ceil(size.lanes / vector)

@@ -1,14 +1,15 @@
 """
 Convolutions of strong dilation: the taps that fall into the padding are left out, and nothing is padded.
 
-Where most taps of a window lie beyond the picture, a padded copy is several times as large as the picture, and most of
-the products are by its zeros. Each tap is a product of its own here, over the pixels for which it lies inside:
+Where most taps of a window lie outside of the picture, a padded copy would be several times as large as the picture,
+and most products would multiply by zero. Here each tap is a product of its own, over the pixels for which it lies in
+the picture:
 
     parallel(other, row block, column part) | columns, rows of the block | kh, kw | row tiles | channels | tile
 
-kh runs over the taps inside of the picture, and the row tiles of each kw begin and end where it does
-(passes/loop/partitioning/clip.py). The sums stay in memory between taps. Where the weights of all taps exceed L2,
-those of one stay there for all rows:
+kh runs over the taps inside of the picture, and the row tiles of each kw begin and end where that tap does
+(passes/loop/partitioning/clip.py). The sums stay in memory between taps. If the weights of all taps exceed L2, the
+loop over rows goes inside of the taps, so that the weights of one tap stay in L2 for all rows:
 
     parallel(other, column part) | columns | channel blocks | kh, kw | rows | row tiles | channels | tile
 """
@@ -49,10 +50,10 @@ class Taps(NamedTuple):
 
 
 class DilatedSchedule(ContractionSchedule):
-    """Writes the schedule of a convolution over a padded picture, of which each tap is a product of its own."""
+    """Writes the schedule of a convolution over a padded picture in which each tap is a product of its own."""
 
     def tile(self) -> TileSize:
-        """The register tile of a contraction, narrow where weights come from L2: more rows use each vector of them."""
+        """The register tile of a contraction; it is narrow and tall, so that more rows use each vector of weights."""
         size, e, r = super().tile(), self.stage.extents, self.roles
         per_lane = ceil(size.lanes / self.width)
         if r.rows is None or r.columns is None or r.column_blocks or size.columns * per_lane <= NARROW_VECTORS:
@@ -66,7 +67,7 @@ class DilatedSchedule(ContractionSchedule):
         return True
 
     def taps(self) -> Taps | None:
-        """The axes of the window, if this is a convolution of a padded picture by vectors of weights."""
+        """The axes of the window; None if the stage is not a convolution that this strategy can schedule."""
         st, r, outer = self.stage, self.roles, self._outer_row()
         plain = not (r.dot or st.symbolic or r.across is not None or r.scalar.unit > 1 or r.vector.unit > 1)
         plain = plain and all(str(read.element) == "f32" for read in (r.scalar, r.vector))
@@ -79,13 +80,13 @@ class DilatedSchedule(ContractionSchedule):
         return Taps(rows, columns) if rows != columns else None
 
     def _tap(self, read: Read, axis: int) -> int | None:
-        """The reduction axis that moves in one dimension of the picture with a spatial axis."""
+        """The window's axis for a spatial axis: the reduction axis in the same dimension of the picture, or None."""
         along = [e for e in read.exprs if e.uses(axis)]
         taps = [k for k in self.stage.reduce if len(along) == 1 and along[0].is_affine and along[0].uses(k)]
         return taps[0] if len(taps) == 1 and self.stage.extents[taps[0]] <= CLIPPED_TAPS else None
 
     def inside(self, axis: int, tap: int) -> list[int]:
-        """Of each tap along a spatial axis: the points for which it reads an element of the picture."""
+        """For each tap along a spatial axis, the number of output points for which it reads inside of the picture."""
         (pad,) = self.pads
         position = next(n for n, e in enumerate(self.roles.scalar.exprs) if e.uses(axis))
         at = self.roles.scalar.exprs[position]
@@ -97,25 +98,25 @@ class DilatedSchedule(ContractionSchedule):
         ]
 
     def is_dilated(self, taps: Taps) -> bool:
-        """Whether neighbouring taps read elements that lie apart."""
+        """Whether the taps are dilated: neighbouring taps read elements that are not neighbours."""
         return any(abs(e.coefficient(tap)) > 1 for e in self.roles.scalar.exprs for tap in taps)
 
     def share_of_rows(self, taps: Taps) -> float:
-        """The part of the taps' rows that are rows of the picture."""
+        """Of all pairs of an output row and a row of taps, the part in which the taps read a row of the picture."""
         outer = self._outer_row()
         assert outer is not None
         inside = self.inside(outer, taps.rows)
         return sum(inside) / (self.stage.extents[outer] * len(inside))
 
     def share(self, taps: Taps) -> float:
-        """The part of the products that are by elements of the picture."""
+        """The part of the products whose factor lies in the picture, and not in the padding."""
         rows = self.roles.rows
         assert rows is not None
         inside = self.inside(rows, taps.columns)
         return self.share_of_rows(taps) * sum(inside) / (self.stage.extents[rows] * len(inside))
 
     def pays(self, taps: Taps) -> bool:
-        """Whether leaving out padding outweighs the sums' way to memory after each tap."""
+        """Whether leaving out the padding saves more than storing and loading the sums at each tap costs."""
         depth = prod(self.stage.extents[k] for k in self.stage.reduce if k not in taps)
         if depth < CLIPPED_DEPTH or self.share(taps) > CLIPPED_SHARE:
             return False
@@ -128,7 +129,7 @@ class DilatedSchedule(ContractionSchedule):
         return clipped <= len(inside) * self._row_cycles(self.stage.extents[rows], depth, 0.0)
 
     def _row_cycles(self, count: int, depth: int, through_memory: float) -> float:
-        """The cycles of one tap for a row of points; `through_memory` are those of each vector of sums."""
+        """Cycles of one tap for a row of `count` points; to store and load a vector of sums takes `through_memory`."""
         vectors = max(1, self.size.columns * self.size.lanes // self.width)
         return sum(
             tiles * (depth * step_cycles(rows, vectors, self.target.core) + through_memory * rows * vectors)
@@ -137,9 +138,10 @@ class DilatedSchedule(ContractionSchedule):
 
     def keeps_weights(self, taps: Taps) -> bool:
         """
-        Whether rows run inside of the taps: the weights of all taps for a column of tiles exceed L2, or rows are few.
+        Whether the loop over rows runs inside of the loops over taps.
 
-        Each row would fetch its part of the next column's weights, but only those of the taps that it has.
+        It does if the weights of all taps for a column of tiles exceed L2, or if there are few rows: each row would
+        prefetch its part of the next column's weights, but only at the taps that lie in the picture for it.
         """
         outer = self._outer_row()
         if prod(self.stage.extents[k] for k in taps) > KEPT_TAPS or self._column_tiles() < self.threads:
@@ -196,7 +198,7 @@ class DilatedSchedule(ContractionSchedule):
         return s.finish()
 
     def _mark(self, window: list[Handle], panels: list[Handle]) -> None:
-        """The loops over taps leave out padding; those over weights fetch the next ones from beyond L2."""
+        """Mark the loops over taps to leave out padding, and the loops over panels to prefetch the next weights."""
         for loop in window:
             self.s.pragma(loop, "clip", 1)
         for loop in panels if self._prefetches_panels() else ():
@@ -225,7 +227,7 @@ class DilatedSchedule(ContractionSchedule):
 
 
 def _only_pads(pad: Stage) -> bool:
-    """Whether a stage is a picture at its own place, with zeros around it."""
+    """Whether a stage copies a picture and surrounds it with zeros, and does nothing else."""
     if len(pad.reads) != 1 or len(list(pad.op.body.block.ops)) > 3 or not pad.reads[0].mask:
         return False
     return all(_is_shifted(e, k) for k, e in enumerate(pad.reads[0].exprs))
@@ -239,7 +241,7 @@ def _is_shifted(e: Index, axis: int) -> bool:
 
 @strategy(family="contraction", priority=45)
 def dilated(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp | None:
-    """Convolutions of which a good part of the taps falls into the padding."""
+    """Convolutions of windows that have many of their taps in the padding."""
     schedule = schedule_of(kernel, target, threads, DilatedSchedule, roles_of)
     taps = schedule.taps() if schedule is not None else None
     return schedule.build_taps(taps) if schedule is not None and taps is not None and schedule.pays(taps) else None

@@ -238,9 +238,9 @@ def _rows_first(
     s: ScheduleBuilder, outer: list[SSAValue], extents: list[int], rows: int, threads: int
 ) -> tuple[list[SSAValue], list[int]]:
     """
-    The loops with a part of the rows for each thread in front of those of the channels.
+    Split the loop over rows into one part for each thread, and move the loop over parts in front of the channels.
 
-    Convolutions deal out rows, too: a thread reads what it has written.
+    Convolutions deal out rows, too, so that a thread reads what it has written. Returns the loops and their extents.
     """
     if not 1 < rows < len(outer) or extents[0] >= threads or extents[rows] < threads:
         return outer, extents
@@ -260,7 +260,7 @@ def spread(
     threads: int,
     rows: int | None = None,
 ) -> None:
-    """Fuse leading loops until every thread has an even share, and run them in parallel: those of `rows` first."""
+    """Fuse leading loops until every thread has an even share, and run them in parallel; loop `rows` goes first."""
     cycles = target.core.pointwise_cycles_per_element * stage.points
     if not outer or not (stage.symbolic or worth_threads(cycles, threads, target)):
         return

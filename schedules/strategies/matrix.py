@@ -13,7 +13,7 @@ from mlc.targets.matrix import MATRIX_ROWS, MATRIX_WORDS, matrix_steps, multipli
 from mlc.targets.target import Target
 
 MOST_COLUMNS = {1: 4, 2: 2}
-"""Registers of rows in a tile -> those of columns: each operand's register is used two or four times."""
+"""Matrix registers along a tile's rows -> the most along its columns: a loaded operand is used two or four times."""
 
 
 class MatrixTile(NamedTuple):
@@ -45,10 +45,10 @@ def matrix_tile(stage: Stage, roles: Roles, target: Target, packed: int) -> Matr
 
 def _rows(extent: int) -> int:
     """
-    The rows of a tile: those of one register, or of two.
+    The rows of a tile: the rows of one matrix register, or of two.
 
-    All registers of a function have a shape each, so that tiles are of equal rows. Vectors compute the rest, of which a
-    row takes about as long as a product of the matrix unit.
+    The shape of each register is fixed within a function, so all tiles have equally many rows. Vectors compute the rows
+    that are left over; one of them takes about as long as a product of the matrix unit.
     """
     high = min(range(min(MATRIX_ROWS, extent), 0, -1), key=lambda n: extent // n + extent % n)
     count, rest = divmod(extent, high)

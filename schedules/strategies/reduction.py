@@ -79,7 +79,7 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
     if overlapping:
         s.unroll(reduce[-2])
     if slides(st) and st.extents[-1] <= WINDOW_TAPS:
-        s.unroll(reduce[-1])  # which taps of which lanes lie in the padding is known when compiling
+        s.unroll(reduce[-1])  # then it is known at compile time which lanes of each tap lie in the padding
     s.vectorize(*inner)
     s.vectorize(*(s.loops(init, len(inner), under=under) if under is not None else s.loops(init, len(inner))))
     for f in followers:

@@ -33,9 +33,11 @@ class Roles:
     stride: int = 1
     """Elements of V between neighbouring lanes: more than 1 in a strided window along the lanes."""
     column_blocks: int | None = None
-    """Neighbouring columns that read the same of S: the blocks of a convolution's group. A tile has a part of them."""
+    """How many neighbouring columns read the same scalars of S, as the blocks of a convolution's group do; a tile has a
+    part of these columns."""
     across: int | None = None
-    """The dimension of V along the lanes where they lie far apart: V is read through a copy in which it is the last."""
+    """The dimension of V along the lanes, if neighbouring lanes lie far apart: V is then read through a copy that has
+    this dimension last."""
 
 
 def roles_of(stage: Stage) -> Roles | None:
@@ -103,7 +105,7 @@ def _lanes_axis(stage: Stage) -> int:
 
 
 def _column_blocks(scalar: Read, axis: int) -> int:
-    """How many neighbours along an axis read the same of S, whose indices have it as `axis floordiv n`; 1 if none."""
+    """How many neighbours along an axis read the same scalars of S: n if S is indexed by `axis floordiv n`, else 1."""
     found = {
         t.by if isinstance(t, Div) and not t.is_mod and t.expr == dim(axis) else 1
         for e in scalar.exprs
@@ -114,7 +116,7 @@ def _column_blocks(scalar: Read, axis: int) -> int:
 
 
 def _with_axes(stage: Stage, roles: Roles) -> Roles:
-    """The roles with the axes of rows and columns."""
+    """The given roles, completed by the axes of rows and columns."""
     others = [k for k in stage.long_axes if k != roles.lanes]
     only_scalar = [k for k in others if roles.scalar.uses(k) and not roles.vector.uses(k)]
     only_vector = [k for k in others if roles.vector.uses(k) and not roles.scalar.uses(k)]

@@ -60,7 +60,7 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
     if any(all(r.step(st.reduce[-1], st.ranges) not in (0, 1) for r in st.reads) for st in reducing):
         return None
     if any(slides(st) and _has_lanes(st, target) for st in reducing):
-        return None  # lanes along the row: those of a window are few
+        return None  # this strategy has the lanes along the reduced axis, and a window has few elements there
     s = ScheduleBuilder(kernel.name)
     root = kernel.stages[-1]
     block = s.block(root.name)
@@ -91,10 +91,10 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
 
 def joined_sums(kernel: KernelInfo, lanes: int, target: Target) -> dict[str, Stage]:
     """
-    By pointwise stage the reduction that runs in the same loop over pieces of `lanes` elements: it reads these elements
-    while they are in registers, and whatever else it reads stands before.
+    Pointwise stage -> the reduction of its rows that runs in the stage's loop over pieces of `lanes` elements.
 
-    Without registers for both, only rows that the first cache does not hold gain.
+    The reduction reads each piece while it is in registers; what else it reads is computed before that stage. On
+    targets with few registers, this is done only for rows that L1 does not hold: shorter ones gain nothing.
     """
     found: dict[str, Stage] = {}
     for k, st in enumerate(kernel.stages):

@@ -3,7 +3,7 @@ Winograd convolutions: input transform (v), product (m), output transform with t
 transform, of a tile's columns, runs in the loop of the second.
 
     parallel(blocks of tiles)         v | m | y, epilogue     where the weights are reused by each block from cache
-or, on one thread, the product of so many channels at a time as its register tile has:
+or, on one thread, with the product computed for the output channels of one register tile at a time:
     v | blocks of channels out        m | y, epilogue
 or three parallel passes:
     parallel(channels in, tile rows)  v
@@ -88,7 +88,7 @@ class WinogradSchedule:
         return {**ways, default: best}[self.s.choose("tiles", tuple(ways), default)]
 
     def _register_tile(self, count: int, blocks: int) -> tuple[int, int]:
-        """(tiles, blocks of channels) of the register tile of so many blocks' product; the blocks are of one group."""
+        """(Winograd tiles, blocks of channels) of the product's register tile; at most `blocks` blocks of one group."""
         unit, each = -(-self.m.extents[-3] // self.lanes), self.m.extents[0] // self.work.groups
         blocks = min(blocks, each)
         tile = register_tile(count, unit * blocks, self.target, unit=unit)

@@ -48,7 +48,7 @@ class BranchCosts:
         return self.target.lanes("f32")
 
     def contraction(self, work: Contraction) -> float:
-        """Cycles of one, started alone; two rows share a vector of which one would fill half."""
+        """Cycles of a contraction in a kernel of its own. If one row fills half of a vector, two rows share it."""
         block = work.block or self.lanes
         rows, vectors = work.rows, ceil(work.outputs / block)
         if 2 * block == self.lanes:
@@ -62,13 +62,13 @@ class BranchCosts:
         return cycles + self.start(arithmetic) + (self.copy(work.data) if work.padded else 0.0)
 
     def copy(self, elements: int, whole: bool = True) -> float:
-        """Cycles of a movement of this many elements; not `whole` where it cuts up blocks of channels."""
+        """Cycles to copy this many elements; `whole` unless the copy cuts up blocks of channels."""
         core = self.target.core
         cycles = 2 * FLOAT_BYTES * elements / (core.copy_bytes_per_cycle if whole else core.reorder_bytes_per_cycle)
         return cycles / self.share(cycles) + self.start(cycles)
 
     def stream(self, elements: int) -> float:
-        """Cycles to read elements from where they lie; from L2, nothing beside the arithmetic."""
+        """Cycles to read elements from L3 or memory; 0 if they stay in L2, where reads hide behind the arithmetic."""
         size = FLOAT_BYTES * elements
         return size / far_bytes_per_cycle(size, self.target) if is_far(size, self.target) else 0.0
 

@@ -18,12 +18,12 @@ def planned_l2_bytes(target: Target) -> int:
 
 
 def is_far(size: float, target: Target) -> bool:
-    """Whether so many bytes do not stay in L2."""
+    """Whether `size` bytes exceed the planned part of L2."""
     return size > planned_l2_bytes(target)
 
 
 def far_bytes_per_cycle(size: float, target: Target) -> float:
-    """The rate of reading so many bytes once more: from L3, or from memory where it does not hold them."""
+    """Bytes per cycle at which `size` bytes are read again: from L3, or from memory if they exceed L3's share."""
     core = target.core
     return core.l3_bytes_per_cycle if size <= target.l3_bytes * L3_SHARE else core.memory_bytes_per_cycle
 
@@ -36,19 +36,19 @@ def spilled_bytes_per_cycle(size: float, target: Target) -> float:
 
 
 def streams(stride: int, target: Target) -> int:
-    """How many rows, `stride` bytes apart, can be walked at once before their lines push each other out of L1."""
+    """How many rows, `stride` bytes apart, can be walked at once before their lines evict each other from L1."""
     way = target.core.l1_way_bytes
     ways = max(1, target.l1_bytes // way)
     return ways * (way // gcd(max(stride, 1), way))
 
 
 def share_a_set(stride: int, target: Target) -> bool:
-    """Whether rows, `stride` bytes apart, lie on top of each other in L1."""
+    """Whether rows, `stride` bytes apart, map to the same sets of L1."""
     return stride % target.core.l1_way_bytes == 0
 
 
 def leave_l2(rows: int, stride: int, target: Target) -> bool:
-    """Whether so many rows, `stride` bytes apart, push each other out of L2: the power of 2 in `stride` counts."""
+    """Whether `rows` rows, `stride` bytes apart, evict each other from L2; the power of 2 in `stride` decides."""
     return rows * (stride & -stride) > PACKED_L2_SHARE * target.l2_bytes
 
 

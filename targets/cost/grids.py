@@ -35,8 +35,8 @@ class GridWork:
     What a grid deals out: `batches`, blocks of rows, groups of channels, parts of columns, in this order.
 
     `rows` is the outer row axis (output rows of a convolution), `row_bytes` the input bytes of one such row,
-    `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles. `width` is that of all
-    columns, in tiles: less than `columns` where the last tile is not a whole one.
+    `halo_rows` how many rows neighbouring blocks share, `columns` the number of column tiles. `width` is the width of
+    all columns in tiles; it is less than `columns` if the last tile is not a whole one.
     """
 
     batches: int
@@ -51,7 +51,7 @@ class GridWork:
     streams: bool = False
     """Whether all rows may pass over one panel of weights after the other."""
     dealt: bool = False
-    """Whether the rows are those of a picture, which other kernels deal out in the same order."""
+    """Whether the rows are rows of a picture that other kernels deal out to threads in the same order."""
     groups: int = 1
     """Groups of channels, each with rows and weights of its own, that a thread passes over for its rows."""
 
@@ -65,16 +65,15 @@ class GridWork:
         return (block + self.halo_rows) * self.row_bytes
 
     def leaves_l2(self, block: int, l2: float) -> bool:
-        """Whether each column tile reads the rows of a block from beyond L2; a single row is no choice."""
+        """Whether a block of several rows exceeds `l2` bytes, so that each column tile reads it from beyond L2."""
         return block > 1 and self.block_bytes(block) > l2
 
     def foreign_bytes(self, grid: Grid, rows: int, threads: int) -> float:
         """
-        The input bytes that one thread reads and another one has written.
+        The input bytes that one thread reads and another thread has written; 0 unless the rows are `dealt`.
 
-        Where kernels deal out rows in the same order, a thread finds its rows where it has written them. Of the
-        rows that its last window shares with the next thread's first one half are foreign; where it takes columns or
-        groups, all of its input but a share.
+        If threads take rows, these are half of the halo rows. If they take columns or groups, they are all that a
+        thread reads, except the part that it wrote itself (1 / `threads`).
         """
         by_rows = self.batches * ceil(rows / grid.row_block)
         if threads == 1 or not self.dealt:
@@ -84,7 +83,7 @@ class GridWork:
         return self.nests * rows * self.row_bytes / min(threads, by_rows * self.groups) * (1 - 1 / threads)
 
     def cost(self, grid: Grid, rows: int, threads: int, l2: float, core: Core) -> float:
-        """The cycles of a grid on the thread that takes longest, were there so many rows; of as many as there are."""
+        """Cycles of the busiest thread if the row axis had `rows` rows, scaled to the actual number of rows."""
         parts, each = grid.column_parts, min(ceil(self.columns / grid.column_parts), self.width)
         blocks = ceil(rows / grid.row_block)
         whole = grid.columns_first
@@ -120,8 +119,9 @@ def choose_grid(work: GridWork, threads: int, target: Target, open_rows: bool = 
     """
     Blocks of rows that stay in L2 while all columns pass over them, in a grid that keeps every thread busy.
 
-    A block that is a thread's share of the rows may leave L2: smaller ones may not be as even.
-    Rows that are `open` are as many as a symbol says, about so many: the grid is to be good for fewer and for more.
+    A block of several rows must fit the planned part of L2, unless it is exactly one thread's share of the rows:
+    smaller blocks may be less even. With `open_rows` the number of rows is symbolic: `work.rows` is the typical number,
+    and costs are summed over the multiples `SCORED_SIZES` of it.
     """
     best: tuple[float, Grid] | None = None
     l2, rows, core = planned_l2_bytes(target), work.rows, target.core
@@ -150,9 +150,10 @@ def choose_grid(work: GridWork, threads: int, target: Target, open_rows: bool = 
 
 def open_block(cycles: float, threads: int) -> int:
     """
-    The most rows of a block where they are open, each of so many cycles.
+    The most rows of a block if the number of rows is symbolic; one row takes `cycles` cycles.
 
-    A loop runs over all of them, those that are not there too; and a block that is all rows there are is one thread's.
+    The block's loop has a constant trip count, so it also runs over masked rows past the end; and a block that holds
+    all rows leaves the other threads idle.
     """
     return OPEN_BLOCK if threads == 1 else max(2, min(OPEN_BLOCK, ceil(OPEN_TASK_CYCLES / max(cycles, 1.0))))
 

@@ -13,10 +13,10 @@ def balance(tasks: int, threads: int) -> float:
 
 
 def worth_threads(cycles: float, threads: int, target: Target) -> bool:
-    """Whether dealing a kernel of so many cycles out to threads saves more than waking them costs."""
+    """Whether dealing a kernel of `cycles` cycles out to threads saves more time than waking the threads costs."""
     return threads > 1 and cycles * (1 - 1 / threads) > target.core.dispatch_cycles
 
 
 def least_work(cycles: float, points: int, threads: int, target: Target) -> int:
-    """The points from which on threads are worth it, where so many `points` take so many cycles of one thread."""
+    """The number of points from which on threads are worth it, if `points` points take one thread `cycles` cycles."""
     return max(1, round(points * target.core.dispatch_cycles / (max(cycles, 1.0) * (1 - 1 / threads))))

@@ -11,7 +11,7 @@ PP-OCRv4, MiniLM on a Zen 5 core); change one, and these are what to run again.
 L2_SHARE = 0.5
 """Part of L2 that a schedule fills with what it uses again; the rest is for what streams past. Not measured apart."""
 L2_SHARE_OF_TRANSFORMS = 0.9
-"""The same of Winograd's transformed tiles, of which little else is read at the time. Not measured apart."""
+"""Part of L2 that Winograd's transformed tiles may fill; little else is read at the time. Not measured apart."""
 L2_SHARE_UNPACKED = 0.6
 """Part of L2 above which a plain right operand of a product is packed. Not measured apart."""
 L3_SHARE = 0.25
@@ -27,7 +27,8 @@ L2_RATE_OF_TILES = 0.5
 """Part of the rate of plain reads at which L2 feeds register tiles. Source: 1x1 convolutions of 128 channels a group
 on planes of 43x45 (Zen 5): tiles of 2x9 vectors run at 56 % of the peak, as half of the rate says, 13x2 at 86 %."""
 L2_RATE_OF_PACKED_TILES = 0.74
-"""The same for a packed operand. Source: benchmarks/microkernels.py on Zen 3, tiles of 2x4 vectors with B from L2."""
+"""Part of the rate of plain reads at which L2 feeds register tiles whose second operand is packed. Source:
+benchmarks/microkernels.py on Zen 3, tiles of 2x4 vectors with B from L2."""
 FULL_REGISTERS = 1.06
 """The time of a tile whose sums, vectors and scalar take all registers, over that of one which leaves some. Source: Zen
 3, where 4x3 vectors take 1.06 to 1.09 of the time of 6x2 in convolutions, 1.14 in a product (micro-kernels do not)."""
@@ -36,8 +37,9 @@ WIDENING_OPERATIONS, WIDENED_ROWS = 2, 16
 Source: on Zen 3 products of 23 to 110 rows take 1.1 of the time with 4x2 instead of 6x2 vectors, 1.4 with 11x1, and
 1.15 with 2x4 instead of 5x2; on Zen 4, 7 rows take 1.08 of the time with 7x2 instead of 4x6."""
 WIDENING_CYCLES, WIDENED_BITS = 1.3, 512
-"""Cycles that each of these vectors adds to a step, where it has so many bits. Source: products of 24 to 120 rows on
-Zen 4, 0.91 to 0.95 of the time with tiles of one vector (18 to 30 rows) instead of two (12 to 14 rows)."""
+"""Cycles that widening a vector of narrow elements adds to a step, and the bits of a vector from which on it does (on
+shorter vectors the operations alone count). Source: products of 24 to 120 rows on Zen 4, 0.91 to 0.95 of the time with
+tiles of one vector (18 to 30 rows) instead of two (12 to 14 rows)."""
 OPEN_ROWS = 6
 """Rows of a register tile, at least, where their number is known at run time. Not measured apart."""
 DOT_ROWS = DOT_COLUMNS = 4
@@ -54,12 +56,13 @@ WOVEN_REGISTERS = 2
 """Registers beside the sums in which words of bytes are woven: the order of the lanes, and a second word. Source: a
 depthwise window of 3 x 3 over 16 channels of 320 x 320 bytes on Zen 4, where 30 rows move registers at each step."""
 PAIR_REGISTERS = 2
-"""Registers beside the sums of products of bytes by pairs, where these are in several loops: a vector of products, and
-the ones that sum them. Source: on Zen 3 convolutions of 3 x 3 over bytes take 0.76 to 0.79 of the time with 5x2 and 4x2
-vectors instead of 6x2; in products of matrices there is no difference."""
+"""Registers beside the sums where bytes are multiplied by pairs and the reduction has several loops: a vector of
+products, and the vector of ones by which they are summed. Source: on Zen 3 convolutions of 3 x 3 over bytes take 0.76
+to 0.79 of the time with 5x2 and 4x2 vectors instead of 6x2; in products of matrices there is no difference."""
 SLIDING_REGISTERS_WIDE = (5, 8)
-"""The same of a tile of several vectors of channels, which come last: its loads are shared less. Source: windows of
-3 x 3 to 7 x 7 over 24 to 2048 channels on Zen 4, tiles of 5 to 12 pixels."""
+"""Part of the registers, 5 of 8, that hold the sums of a sliding window over several vectors of channels, which are the
+last axis: its loads are shared less than in `SLIDING_REGISTERS`. Source: windows of 3 x 3 to 7 x 7 over 24 to 2048
+channels on Zen 4, tiles of 5 to 12 pixels."""
 SLIDING_VECTORS = (2, 4)
 """Vectors of channels of such a tile, the better first where L1 holds the pixels of a row. Source: the same; two are as
 fast as one or up to 1.6 times faster."""
@@ -77,8 +80,9 @@ Not measured apart."""
 LEAST_DOT_DEPTH = 16
 """Terms of a sum over lanes, at least: one vector of AVX-512. Not measured apart."""
 LEAST_DEEP_DOT_DEPTH, DEEP_DOT = 8, 512
-"""The same of a sum of so many terms in all: one vector of AVX2. Source: convolutions of one output channel on Zen 3;
-1x1 ones take 0.5 of the time of rows with 512 channels, 1.2 of it with 256; windows of 3 x 3 with 64 and 128, 0.8."""
+"""Terms that the innermost loop of a sum over lanes has, at least, if the whole sum has `DEEP_DOT` terms: one vector of
+AVX2. Source: convolutions of one output channel on Zen 3; 1x1 ones take 0.5 of the time of rows with 512 channels, 1.2
+of it with 256; windows of 3 x 3 with 64 and 128, 0.8."""
 STRIDED_LANES = 4
 """Elements between neighbouring lanes, at most, that vectors are loaded and permuted for: a vector needs as many loads.
 Steps of 3 and 4 not measured apart."""
@@ -88,7 +92,7 @@ MATRIX_LEAST_ROWS = 4
 """Rows below which vectors multiply, not a matrix unit: a product takes as long for one row as for 16, and dot products
 of 16 words a cycle take 16 cycles for a row of 16 words. Reckoned, not measured: no machine with AMX was at hand."""
 MATRIX_LEAST_WORDS = 4
-"""Words of a sum below which the same holds. Reckoned, as above."""
+"""Words of a sum below which vectors multiply, not a matrix unit. Reckoned, not measured."""
 
 # --- loops ----------------------------------------------------------------------------------------------------------
 
@@ -120,17 +124,18 @@ CLIPPED_FEW_ROWS = 3
 CLIPPED_DEPTH = 32
 """Products of a tap, at least, for each time that its sums go through memory. Not measured apart."""
 NARROW_VECTORS = 2
-"""Vectors of a register tile's columns where they come from L2 for each tile of rows. Source: micro-kernels by hand on
-Granite Rapids, of which 12x2 and 14x2 lose least with B in L2."""
+"""Vectors of a register tile's columns where they come from L2 for each tile of rows. Source: handwritten
+micro-kernels on Granite Rapids; among them, 12x2 and 14x2 lose least with B in L2."""
 CLIPPED_SHARE = 0.96
 """Part of the taps inside of the picture, at most, for which the others are left out. Source: windows of 5 x 5, 7 x 7,
 1 x 7 and 7 x 1 on pictures of 8 to 41 pixels on Zen 4: 0.69 to 0.96 of the time with the taps; depthwise
 ones 0.84 to 1.02."""
 CLIPPED_SUM_CYCLES, CLIPPED_FREE_BITS = 3.0, 512
-"""Cycles of a vector of sums from memory and back, which count where taps are neighbours and vectors have fewer bits.
-Source: windows of 5 x 5, 7 x 7, 1 x 7 and 7 x 1 over 32 to 192 channels on Zen 3 take 0.8 to 1.14 of the time of a
-padded copy: 0.94 at 96 of 21 x 21, 1.14 at 32 of 51 x 29. Dilated ones of 3 x 3 take 0.9 to 0.96 of it. With AVX-512,
-or where taps lie apart, the share alone decides, as it was measured."""
+"""Cycles in which a vector of sums goes to memory and back after each tap. They count only where neighbouring taps read
+neighbouring elements, and vectors have fewer than `CLIPPED_FREE_BITS` bits. Source: windows of 5 x 5, 7 x 7, 1 x 7 and
+7 x 1 over 32 to 192 channels on Zen 3 take 0.8 to 1.14 of the time of a padded copy: 0.94 at 96 of 21 x 21, 1.14 at 32
+of 51 x 29. Dilated ones of 3 x 3 take 0.9 to 0.96 of it. With AVX-512, or where taps lie apart, the share alone
+decides, as it was measured."""
 CLIPPED_LEAST_TAPS = 5
 """Rows of a depthwise window from which a copy of the whole picture pays: 5 rows of taps gain, at dilation 6 on 28x28
 and 10 on 40x40, where 3 rows at dilation 12 lose on 28x28 and 32x32. Source: single calls on Zen 5, 1 thread."""
@@ -189,10 +194,10 @@ is given, around the one that is compiled for; not measured apart."""
 COLUMN_PARTS_PER_THREAD = 4
 """Parts of the columns that are tried, for each thread: more make tasks shorter than their start."""
 PRODUCT_PARTS_PER_THREAD = 2
-"""The same of a large product, of rows and of columns."""
+"""Parts of the rows, and of the columns, of a large product that are tried, for each thread."""
 OPEN_BLOCK = 32
-"""Rows of a block, at most, where their number is known at run time: a loop runs over all of them, those that are not
-there too. Source: text detection on pictures of open sizes."""
+"""Rows of a block, at most, if their number is known only at run time: the block's loop has a constant trip count, and
+also runs over masked rows past the end. Source: text detection on pictures of open sizes."""
 OPEN_TASK_CYCLES = 20000.0
 """Cycles of a task, at least, where the number of rows is known at run time: ten times what handing it over takes."""
 GOOD_BALANCE = 0.9
@@ -259,35 +264,40 @@ COPIED_QUERIES = 64
 PADDING_WASTE = 0.25
 """Padding that costs less than this part of the work is taken for a full block. Not measured apart."""
 SHARED_VECTOR_COST = 1.12
-"""What two pixels cost that share a vector, each with half a block of channels, to one that fills it. Source:
-EfficientNet-Lite0's convolutions of 24 and 40 channels on Zen 5."""
+"""Time of a convolution in blocks of half a vector of channels, where two pixels share each vector, over the time of
+the same products in blocks that fill a vector. Source: EfficientNet-Lite0's convolutions of 24 and 40 channels on Zen
+5."""
 HALF_VECTOR_COST = 1.02
-"""What half a block of channels costs, to half of a block, where an FMA of half a vector takes half of one's time.
-Source: EfficientNet-B2, MobileNetV3 and MnasNet on Zen 4 take 0.98, 0.98 and 1.00 of the time that 1.12 gives."""
+"""The ratio of `SHARED_VECTOR_COST` on CPUs that compute a vector as two halves, so that an FMA of half a vector takes
+half the time of a whole one. Source: EfficientNet-B2, MobileNetV3 and MnasNet on Zen 4 take 0.98, 0.98 and 1.00 of the
+time that 1.12 gives."""
 PLANAR_COST = 1.1
-"""What a convolution of groups costs with pixels in the lanes, to one of full blocks of channels: a scalar of the
-weights for each row of a tile, rows of pictures of any alignment. Source: ShuffleNet's convolutions of 2 to 8 groups
-on Zen 5, which reach 80 to 95 % of the peak."""
+"""Time of a convolution with pixels in the lanes, over the time of the same products in full blocks of channels: a tile
+loads a scalar of the weights for each of its rows, and rows of pictures have any alignment. Source: ShuffleNet's
+convolutions of 2 to 8 groups on Zen 5, which reach 80 to 95 % of the peak."""
 PLANAR_WINDOW_COST, BLOCKED_WINDOW_COST = 2.9, 2.0
-"""The same of a depthwise window, and of one in blocks of channels, which share loads. Source: windows of 3 x 3, 30 and
-50 % of the peak on Zen 5; on Zen 3 planes take 0.8 to 0.9 of the time of blocks and their transforms, and 1.4 to 2.3 of
-it for windows of 5 x 5."""
+"""Time of a depthwise convolution with pixels in the lanes, and of one in blocks of channels, whose windows share
+loads, over the time of as many products in a convolution in full blocks. Source: windows of 3 x 3 reach 30 and 50 % of
+the peak on Zen 5; on Zen 3 planes take 0.8 to 0.9 of the time of blocks and their transforms, and 1.4 to 2.3 of it for
+windows of 5 x 5."""
 MOST_PADDED_PLANES = 1.5
 """Size of a padded picture, relative to the picture, up to which a convolution of few outputs reads it in planes. Not
 measured apart: 1.2 pays."""
 PLANAR_STRIDED_COST = 1.5
-"""What a step of 2 to 4 pixels between lanes multiplies these by: each vector takes as many loads, and blocks read as
-many pixels. Source: stride 2 in ShuffleNet on Zen 5; on Zen 3 depthwise windows of 3 x 3 and stride 2 on planes take
-0.4 to 0.74 of the time of blocks and their transforms; steps of 3 and 4 not measured apart."""
+"""Factor on `PLANAR_COST`, `PLANAR_WINDOW_COST` and `BLOCKED_WINDOW_COST` at a stride of 2 to 4 pixels along the row: a
+vector of pixels takes as many loads as the stride, and blocks read that many times the pixels. Source: stride 2 in
+ShuffleNet on Zen 5; on Zen 3 depthwise windows of 3 x 3 and stride 2 on planes take 0.4 to 0.74 of the time of blocks
+and their transforms; steps of 3 and 4 not measured apart."""
 TRANSFORM_COST = 2.5
-"""Vector steps (half a cycle) of an element that moves between planes and blocks of channels. Source: pictures of 60 to
-240 channels on Zen 5."""
+"""Vector steps (half a cycle each) for each element that moves between planes and blocks of channels. Source: pictures
+of 60 to 240 channels on Zen 5."""
 PLAIN_TRANSFORM_COST = 0.8
-"""The same where all channels move in full blocks, a part of a tile's transposition each. Source: 1x1 convolutions of
-16 to 1280 channels between plain pictures, and 3x3 ones of groups of 16 and 32, on Zen 4."""
+"""Vector steps for each element that moves between planes and blocks of channels if all blocks are full: tiles are
+transposed in registers. Source: 1x1 convolutions of 16 to 1280 channels between plain pictures, and 3x3 ones of groups
+of 16 and 32, on Zen 4."""
 PATCH_COST = 1.6
-"""The same of an element of a patch that a slice copies, at a stride, and the product reads. Source: windows of 10
-samples at a stride of 5 on Zen 4."""
+"""Vector steps for each element of a patch, which a slice copies at a stride and the product then reads. Source:
+windows of 10 samples at a stride of 5 on Zen 4."""
 MOST_PATCH_ELEMENTS = 32
 """Elements of a patch, at most, that are copied, one slice a tap: the taps of 3 x 3 and three channels."""
 OVERLAP = 0.75
@@ -312,7 +322,8 @@ RECOMPUTED_OPS = 4
 LEAST_BYTE_DEPTH = 16
 """Products of a sum, below which bytes gain nothing over floats. Not measured apart."""
 LEAST_BYTE_TAPS = 6
-"""The same of a depthwise window, whose sums are short in floats, too. Not measured apart."""
+"""Taps of a depthwise window below which bytes gain nothing over floats: such sums are short in floats, too. Not
+measured apart."""
 
 # --- threads --------------------------------------------------------------------------------------------------------
 

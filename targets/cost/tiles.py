@@ -41,20 +41,24 @@ def pieces(total: int, size: int) -> list[tuple[int, int]]:
 
 
 class Strips(NamedTuple):
-    """The columns of a product's second operand, one vector wide, that tiles read."""
+    """
+    The footprint in L1 of a product's second operand.
+
+    A strip is a column of the operand, one vector wide, over the whole reduction.
+    """
 
     bytes: int
-    """Those of one strip, over all terms of a sum."""
+    """Bytes of one strip."""
     loose_bytes: int = 0
-    """Those of L1's lines that the strips of a tile share with others."""
+    """Bytes of L1 that a tile takes up without using them: the rest of cache lines that it reads in part."""
     packed: bool = False
-    """Whether the vectors of a tile follow one another in memory, from one step to the next."""
+    """Whether consecutive steps of the reduction read consecutive memory."""
 
     def far_cycles(self, rows: int, vectors: int, target: Target) -> float:
         """
-        The cycles in which L2 gives the vectors of a step, if their strips exceed L1; else 0.
+        Cycles in which L2 delivers the vectors of one reduction step, if the strips of a tile exceed L1; else 0.
 
-        The rows of the first operand pass through L1 beside them: those of a tile, and those of the next one.
+        The first operand's rows for this tile and for the next one pass through L1 as well, and count.
         """
         if (vectors + 2 * rows / target.lanes("f32")) * self.bytes + self.loose_bytes <= target.l1_bytes:
             return 0.0
@@ -108,12 +112,19 @@ def register_tile(
     The tile that covers rows x vectors in the fewest cycles with accumulators and operands in registers.
 
     The method is that of BLIS (Low et al., "Analytical modeling is enough for high-performance BLIS", 2016), with
-    ragged edges counted. `reserved` registers are taken by something else. `unit` is the number of vectors in a block
-    of a packed operand, which a tile must not cross. With `threads`, the cycles are those of the thread that gets most
-    where columns of tiles are dealt out, and the vectors, which come from beyond L1 then, count by themselves; with
-    `row_threads`, those of the thread that gets most where rows of tiles are. The tile has `least` rows, if there are
-    so many. Where the `strips` of the second operand do not stay in L1, each of several rows of tiles reads its vectors
-    from L2. Where a tile `widens` its vectors of narrow elements, it does so once for each row of tiles.
+    ragged edges counted.
+
+    `rows`, `vectors`: the size of the product, in rows and in vectors of columns.
+    `reserved`: registers that something else takes.
+    `scalar_loads`: whether a step loads one scalar for each row; if not, it loads a vector for each sum.
+    `unit`: vectors in a block of the packed second operand; a tile lies in one block, or takes whole blocks.
+    `threads`: the number of threads to which column tiles are dealt out; the cycles of the busiest thread count. With
+    several threads, vectors come from beyond L1, which takes extra cycles.
+    `row_threads`: the number of threads to which row tiles are dealt out; the cycles of the busiest thread count.
+    `least`: rows of the tile, at least, if the product has that many.
+    `strips`: the second operand's footprint in L1. If it exceeds L1 and there are several row tiles, each of them reads
+    its vectors from L2.
+    `widens`: whether vectors of narrow elements are widened to f32, once for each row tile.
     """
     registers, far = target.vector_registers - reserved, target.core.far_vector_cycles if threads > 1 else 0.0
     widening = WIDENING_CYCLES if widens and target.vector_bits >= WIDENED_BITS else 0.0
@@ -145,12 +156,12 @@ def register_tile(
 
 
 def held_rows(vectors: int, target: Target) -> int:
-    """The rows of a tile of so many vectors, at most: registers hold its sums beside the operands of a step."""
+    """The most rows of a tile that is `vectors` wide: registers hold its sums beside the operands of a step."""
     return max(1, (target.vector_registers - vectors - 1) // vectors)
 
 
 def most_rows(rows: int, vectors: int, target: Target) -> int:
-    """The rows of a tile of so many vectors: as many as registers hold, evenly dealt."""
+    """The rows of a tile that is `vectors` wide: as many as registers hold, evenly dealt."""
     return even_split(rows, held_rows(vectors, target))
 
 

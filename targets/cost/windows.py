@@ -59,8 +59,8 @@ def window_tile(row: Row, channels: int, target: Target) -> WindowTile | None:
     """
     The tile of a window over `channels` channels that come last.
 
-    The more channels a tile has, the fewer pixels: pixels that lie a multiple of a large power of two apart push each
-    other out of L1. None where even those of the smallest tile do, and blocks of channels are faster.
+    The more channels a tile has, the fewer pixels: pixels whose distance is a multiple of a large power of two evict
+    each other from L1. None if even the pixels of the smallest tile do; then blocks of channels are faster.
     """
     held = streams(channels * FLOAT_BYTES, target)
     part, whole = SLIDING_REGISTERS_WIDE

@@ -98,7 +98,7 @@ class WinogradProblem:
         return far_bytes_per_cycle(self.weight_bytes, target) == target.core.memory_bytes_per_cycle
 
     def _stream(self, tile_bytes: int, blocks: float, target: Target) -> float:
-        """Cycles in which the weights come: once where they stay in L2 beside a block's tiles, else for each block."""
+        """Cycles to load the weights: once if they stay in L2 beside a block's tiles, else once for each block."""
         resident = self.weight_bytes + tile_bytes <= L2_SHARE_OF_TRANSFORMS * target.l2_bytes
         return self.weight_bytes * (1 if resident else blocks) / far_bytes_per_cycle(self.weight_bytes, target)
 
@@ -124,15 +124,16 @@ class WinogradProblem:
 
 
 def overlapped(computing: float, streaming: float) -> float:
-    """Cycles of both, of which the longer one hides a part of the other."""
+    """Cycles of computing and streaming at once: the longer of the two hides a part of the shorter (`OVERLAP`)."""
     return max(computing, streaming) + (1 - OVERLAP) * min(computing, streaming)
 
 
 def direct_cycles(points: float, inputs: int, outputs: int, vectors: float, target: Target, threads: int) -> float:
     """
-    Cycles of a direct 3 x 3 convolution with so many points of the result, and channels in and out.
+    Cycles of a direct 3 x 3 convolution of `inputs` and `outputs` channels.
 
-    `vectors` are those of the outputs, in halves where two pixels share one.
+    `points` are the pixels of the result; `vectors` is the number of vectors of output channels for a pixel, with a
+    half where two pixels share a vector.
     """
     core = target.core
     product = TAPS * points * inputs * vectors / core.sustained_fmas_per_cycle / threads

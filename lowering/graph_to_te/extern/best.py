@@ -22,21 +22,23 @@ from mlc.dialects.te_builder.loop_body import LoopBodyBuilder, Number, Outputs
 from mlc.lowering.graph_to_te.extern.order import Emit, Keys, sort
 
 HEAP_RATIO = 128
-"""Ratio of the row's length to the wanted elements from which a heap selects them: few ever enter it."""
+"""Ratio of the row's length to the wanted elements from which on a heap selects them: few elements ever enter it."""
 BOUND_RATIO = 2
-"""Ratio from which a bound leaves out elements before the sort."""
+"""Ratio of the row's length to the wanted elements from which on a bound leaves out elements before the sort."""
 LANES = 32
 """Elements that are compared at once with the worst one in the heap, or with a bound."""
 LEAST_BITS = 32
 """Least width of keys that are ranked (exactly this one) or bounded; rows of narrower keys are sorted whole."""
 RANKED = 128
-"""Elements, at most, that are sorted by ranks: each is compared with all of them."""
+"""Elements, at most, that are sorted by rank: each key is compared with all keys."""
 OPEN_LENGTH = 16 * TYPICAL
-"""What a row of open size is taken for where the way is chosen."""
+"""The length that is assumed for a row of symbolic size when the algorithm is chosen."""
 SLACK = 16
-"""More elements than wanted, or a quarter more, that a bound may leave: fewer steps of bisection find it."""
+"""Elements that a bound may leave beyond the wanted ones, or a quarter of these if that is more: an exact bound would
+take more steps of bisection."""
 BRACKET_GROUPS = 4
-"""Groups of `LANES` lanes, at most, whose best keys bound the wanted elements before the bisection."""
+"""Groups of `LANES` lanes, at most, whose best keys give the bisection its first interval. If more elements are wanted
+than these have lanes, it begins with all keys."""
 Load = Callable[..., SSAValue]
 """`load(i)` or `load(i, lanes)`: an element of a row, or a tile of them that begins there."""
 Pair = Callable[[SSAValue], tuple[SSAValue, SSAValue]]
@@ -167,7 +169,7 @@ def sort_best(b: LoopBodyBuilder, keys: Keys, size: Dim, wanted: int, load: Load
 
 
 def _bound(b: LoopBodyBuilder, keys: Keys, size: Dim, wanted: int, load: Load) -> SSAValue:
-    """The key of the last wanted element, or one behind it that at most `SLACK` or a quarter more do not exceed."""
+    """A bound on keys: at least `wanted` elements do not exceed it, and few others do not (`SLACK`)."""
     tile, sums = VectorType(keys.type, [LANES]), b.buffer(1, "local", keys.type)
     zeros, ones = (b.spread(b.constant(n, keys.type), tile) for n in (0, 1))
     most = wanted + max(SLACK, wanted // 4)
@@ -201,7 +203,11 @@ def _bound(b: LoopBodyBuilder, keys: Keys, size: Dim, wanted: int, load: Load) -
 def _bracket(
     b: LoopBodyBuilder, keys: Keys, size: Dim, wanted: int, load: Load, one: SSAValue
 ) -> tuple[SSAValue, SSAValue]:
-    """Keys between which the last wanted one lies: the best of all, and the worst of the bests of enough lanes."""
+    """
+    (low, high): keys between which that of the last wanted element lies.
+
+    `low` is the best key of all. `high` is the worst among the best keys of single lanes, for at least `wanted` lanes.
+    """
     least, greatest = (b.constant(n, keys.type) for n in (-1 << (keys.bits - 1), (1 << (keys.bits - 1)) - 1))
     groups = -(-wanted // LANES)
     if groups > BRACKET_GROUPS:
@@ -222,7 +228,7 @@ def _bracket(
 
 
 def sort_by_ranks(b: LoopBodyBuilder, count: SSAValue, pair: Pair, emit: Emit) -> None:
-    """`emit` up to `RANKED` pairs (key of 32 bits, item) in a stable order: keys and numbers as one, all different."""
+    """`emit` up to `RANKED` pairs (key of 32 bits, item) in a stable order; a pair's number makes its key unique."""
     both, sums = b.buffer(RANKED, "local"), b.buffer(1, "local")
     tile = VectorType(i64, [LANES])
     zeros, ones = (b.spread(b.constant(n), tile) for n in (0, 1))

@@ -371,9 +371,9 @@ class Accesses:
 
     def _store_where(self, mask: SSAValue | bool, value: SSAValue, a: LoweredAccess, offset: Index) -> None:
         """
-        Store a scalar, or a vector of which all lanes or none are wanted, by a branch around a plain store.
+        Store a scalar, or a vector whose lanes have one common mask, by a branch around a plain store.
 
-        A masked store takes tens of cycles on CPUs of AMD with AVX2.
+        A masked store would take tens of cycles on AMD's CPUs with AVX2.
         """
         b = self.b
         p = self.pointer(a, offset)

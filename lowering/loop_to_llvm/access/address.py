@@ -30,10 +30,12 @@ class LoopLevel:
 
 OPAQUE_USES = 4
 """
-Loads at constant distances from a pointer of a loop, from which on LLVM takes it as it is. Loop strength reduction
-tries ways to compute each address from the loop's index; for tiles and unrolled steps that was half of the time of code
-generation, and made a pointer for each address in some loops of few iterations. Pointers of stores stay: with theirs
-opaque, too, a Winograd convolution of a preactivated picture took 1.3 times as long (Zen 3).
+Number of loads at constant offsets from one pointer from which on the pointer is hidden from loop strength reduction.
+
+That pass of LLVM tries ways to compute each address from the loop's index. For tiles and unrolled steps this was half
+of the time of code generation, and made a pointer for each address in some loops of few iterations. Pointers that are
+stored to are not hidden: with these hidden, too, a Winograd convolution of a preactivated picture took 1.3 times as
+long (Zen 3).
 """
 
 Stride = tuple[int, "int | None"]

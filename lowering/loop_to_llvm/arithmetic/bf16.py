@@ -23,7 +23,7 @@ def like(t: Attribute, element: Attribute) -> Attribute:
 
 
 def widened(b: Builder, values: Sequence[SSAValue]) -> list[SSAValue]:
-    """The values, those of bf16 extended to f32."""
+    """The values; bf16 is extended to f32."""
     return [b.cast("fpext", v, like(v.type, f32)) if is_bf16(v.type) else v for v in values]
 
 

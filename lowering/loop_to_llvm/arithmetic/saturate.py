@@ -177,7 +177,7 @@ def _packed(b: Builder, s: Saturated, group: Sequence[SSAValue]) -> SSAValue:
         b.intrinsic(words, [x, y], vector_type(i16, 2 * width))
         for x, y in zip(numbers[::2], numbers[1::2], strict=True)
     ]
-    if s.zero:  # within i16, whose saturation is that of the sum
+    if s.zero:  # saturating twice, to i16 here and to bytes below, gives the same bytes
         halves = [b.intrinsic(ADDED[width], [v, b.number(s.zero, v.type)], v.type) for v in halves]
     pack = unsigned if s.kind == "fptoui" else signed
     whole = b.intrinsic(pack, [halves[0], halves[-1]], vector_type(i8, 4 * width))

@@ -38,8 +38,8 @@ class LowerDeviceCopiesPass(ModulePass):
 
     `%1 = graph.device_copy %0 {src = "cpu", dst = "npu"}`  ->  `%0`, or `%1 = graph.fused "device_copy" (%a = %0) {..}`
 
-    It runs behind graph-fuse-ops, since a copy keeps ops of two devices out of one kernel. `scopes` is that of
-    graph-annotate-memory-scope.
+    It runs after graph-fuse-ops, since copies keep fusion from making one kernel of ops on two devices. `scopes` is the
+    option of the same name of graph-annotate-memory-scope.
     """
 
     name = "graph-lower-device-copies"

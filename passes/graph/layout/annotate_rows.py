@@ -1,10 +1,10 @@
 """
-graph-annotate-rows: kernels are told where threads are to take rows of pictures, and not channels.
+graph-annotate-rows: choose the kernels that deal rows of pictures, and not channels, out to threads.
 
-A convolution of a picture in blocks of channels deals its pixels out to threads: all of them need all input channels.
-Depthwise convolutions, pools, pointwise kernels and means may deal out either. Where these take rows, too, a thread
-reads what it has written itself, and no cache line moves from one core to another; between transformations of layouts,
-which take channels, they take channels.
+A convolution of a picture in blocks of channels deals out rows, since each thread needs all input channels. Depthwise
+convolutions, pools, means and pointwise kernels can deal out rows or channels. Next to convolutions they should take
+rows: then a thread reads what it wrote itself, and no cache line moves from one core to another. Next to layout
+transforms, which deal out channels, they should take channels.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ from mlc.passes.graph.shared.views import base_of
 from mlc.targets.cost.windows import BLOCKED_PIXELS, BLOCKED_RANK, leaves_out_rows
 
 LEAST_PIXELS = 16
-"""Pixels, at least, of a picture whose rows are dealt out: not the means of its channels. Not measured apart."""
+"""Pixels that a picture has, at least, for its rows to be dealt out; the means of its channels, for example, have 1.
+Not measured apart."""
 
 
 class Role(Enum):
-    """What a kernel deals out to threads."""
+    """What a kernel may deal out to threads: rows, rows or channels, or something else."""
 
     ROWS = "rows"
     EITHER = "either"
@@ -45,13 +46,13 @@ class Role(Enum):
 @dataclass(frozen=True)
 class AnnotateRowsPass(ModulePass):
     """
-    Write `mlc.deals_rows` to kernels whose threads are to take rows of pictures in all of their calls.
+    Set `mlc.deals_rows` on the kernels whose threads are to take rows of pictures in all of their calls.
 
     `func.func private @depthwise(%a0: tensor<1x24x8x8x16xf32>, ...) attributes {graph.kernel}`
     ->  `... attributes {graph.kernel, mlc.deals_rows}`
 
-    Kernels that may deal out rows or channels, and read each other's results, take rows where more elements pass
-    between them and convolutions than between them and other kernels.
+    Kernels that may deal out either form groups, connected by the pictures that they pass to each other. A group takes
+    rows if more elements pass between it and convolutions than between it and other kernels.
     """
 
     name = "graph-annotate-rows"
@@ -65,7 +66,7 @@ class AnnotateRowsPass(ModulePass):
 
 
 def kernels_by_rows(module: ModuleOp) -> list[FuncOp]:
-    """The kernels whose threads are to take rows in all of their calls."""
+    """The kernels whose threads are to take rows in each of their calls."""
     kernels = {
         f.sym_name.data: f for f in module.body.block.ops if isinstance(f, FuncOp) and GRAPH_KERNEL in f.attributes
     }
@@ -79,7 +80,7 @@ def kernels_by_rows(module: ModuleOp) -> list[FuncOp]:
 
 @dataclass(frozen=True)
 class Edge:
-    """A picture that one call writes, and another one reads."""
+    """A picture of `elements` elements that call `source` writes and call `target` reads."""
 
     source: CallOp
     target: CallOp
@@ -87,7 +88,12 @@ class Edge:
 
 
 def calls_by_rows(calls: Sequence[CallOp], roles: dict[str, Role]) -> set[CallOp]:
-    """The calls whose threads are to take rows: of kernels that may, and of convolutions that read their results."""
+    """
+    The calls whose threads are to take rows, given the role of each kernel by its name.
+
+    They are the chosen calls of kernels that may deal out either, and the calls of convolutions that read a picture
+    from a call by rows.
+    """
     role = {call: roles[call.callee.string_value()] for call in calls}
     edges = list(_edges(calls))
     group = _groups([call for call in calls if role[call] is Role.EITHER], edges)
@@ -103,6 +109,7 @@ def calls_by_rows(calls: Sequence[CallOp], roles: dict[str, Role]) -> set[CallOp
 
 
 def _edges(calls: Iterable[CallOp]) -> Iterable[Edge]:
+    """The pictures that calls pass to each other, perhaps through views."""
     for call in calls:
         for operand in call.operands:
             source = base_of(operand).owner
@@ -111,7 +118,7 @@ def _edges(calls: Iterable[CallOp]) -> Iterable[Edge]:
 
 
 def _groups(calls: Iterable[CallOp], edges: Iterable[Edge]) -> dict[CallOp, int]:
-    """The calls, each with the number of those that edges connect among themselves."""
+    """Call -> the number of its group: the connected component of `edges` among `calls`."""
     near: dict[CallOp, list[CallOp]] = defaultdict(list)
     for e in edges:
         near[e.source].append(e.target)
@@ -130,7 +137,7 @@ def _groups(calls: Iterable[CallOp], edges: Iterable[Edge]) -> dict[CallOp, int]
 
 
 def is_picture(type: Attribute) -> bool:
-    """Whether a tensor is a picture in blocks of channels, of static size, with many pixels."""
+    """Whether a tensor is a picture in blocks of channels, of static shape, with at least `LEAST_PIXELS` pixels."""
     if not isinstance(type, TensorType) or type.get_num_dims() != BLOCKED_RANK:
         return False
     shape = shape_of(type)
@@ -138,7 +145,7 @@ def is_picture(type: Attribute) -> bool:
 
 
 def role_of(kernel: FuncOp) -> Role:
-    """What a kernel may deal out."""
+    """What a kernel may deal out: `OTHER` if it reads no picture, or has an op that cannot be dealt out so."""
     ops = [op for op in kernel.body.block.ops if isinstance(op, GraphOp)]
     convolutions = [
         op for op in ops if isinstance(op, Conv2dWinogradOp) or (isinstance(op, Conv2dOp) and not op.is_depthwise)
@@ -151,7 +158,7 @@ def role_of(kernel: FuncOp) -> Role:
 
 
 def _deals_either(op: GraphOp) -> bool:
-    """Whether threads may take rows of an op's result, or channels."""
+    """Whether threads may take rows or channels of an op's result, as they like."""
     if isinstance(op, Conv2dOp):
         return is_picture(op.results[0].type) and not _leaves_out_padding(op)
     if isinstance(op, ReduceOp):
@@ -162,7 +169,7 @@ def _deals_either(op: GraphOp) -> bool:
 
 
 def _leaves_out_padding(op: Conv2dOp) -> bool:
-    """Whether the kernel copies all rows of a channel, and sums up those of the window that are in the picture."""
+    """Whether the kernel copies whole channels of the picture, and leaves out rows of taps that lie in the padding."""
     image, window = op.logical_sizes()
     count = int(shape_of(op.results[0].type)[BLOCKED_PIXELS[0]])
     return leaves_out_rows(int(image["H"]), count, int(window["H"]), op.strides[0], op.dilation[0], op.padding[0])

@@ -78,7 +78,7 @@ class Blocker:
             Folder(module).run()
 
     def block(self, fused: FusedOp, bias: BlockArgument) -> None:
-        """Give a region the blocked constant, and a `graph.layout_transform` back to the plain layout."""
+        """Pass the blocked constant to a region, and transform it back to the plain layout inside."""
         given, body = fused.operands[bias.index], fused.body.block
         plain, blocked = self.layouts(bias)
         if given not in self.made:
@@ -99,7 +99,7 @@ class Blocker:
         body.erase_arg(bias)
 
     def layouts(self, bias: BlockArgument) -> tuple[str, str]:
-        """The plain layout of a bias, and the one that it is stored in."""
+        """The plain layout of a bias, and the layout in which it is stored."""
         shape = static_shape(bias.type)
         plain = AXES[-len(shape) :]
         padded = ceil(shape[-2] / self.lanes) * self.lanes
@@ -109,11 +109,11 @@ class Blocker:
 @dataclass(frozen=True)
 class BlockBiasesPass(ModulePass):
     """
-    Constants that pointwise ops combine with the scores of a fused attention are stored in vectors of queries.
+    Store constants that pointwise ops combine with the scores of a fused attention in vectors of queries.
 
-    `graph.fused (%b = %bias : tensor<12x64x49xf32>) { .. graph.add %scores, %b .. }` -> the same of a constant
-    `tensor<12x4x49x16xf32>`, with a `graph.layout_transform` in the region, which is part of its index expressions.
-    Where the last vector of `target` would mostly be padding, keys and queries change places instead.
+    `graph.fused (%b = %bias : tensor<12x64x49xf32>) { .. graph.add %scores, %b .. }` -> the same op with a constant
+    operand `tensor<12x4x49x16xf32>` and a `graph.layout_transform` of it in the region, which becomes part of index
+    expressions. If the last vector of `target` would mostly be padding, keys and queries are transposed instead.
     """
 
     name = "graph-block-biases"

@@ -70,7 +70,7 @@ class Selector:
     weights: dict[tuple[SSAValue, WinogradWeight], SSAValue] = field(
         default_factory=dict["tuple[SSAValue, WinogradWeight]", SSAValue]
     )
-    """The transformed weights by those of the direct sum: convolutions that share one share its transform."""
+    """(weight of the direct sum, form) -> transformed weight: convolutions that share a weight share its transform."""
 
     def run(self, module: ModuleOp) -> None:
         """Choose for every site, then fold the transforms of weights."""

@@ -3,7 +3,7 @@ Algorithms on record: which algorithm tuning found fastest for the convolution o
 
 A record's question is the kernel's graph ops with the convolution by no algorithm in particular (`forms.question`);
 its values are `strategy = "algorithm", algorithm = "winograd2"`. The record of the schedule is found by the kernel's te
-text as always, which is that of the algorithm.
+text as always; this text contains the algorithm.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def is_slower_narrow(op: Conv2dOp, target: Target, threads: int, growth: float) 
     """
     Whether Winograd's product of f32 is faster than the direct sum of factors of 16 bits, for an unblocked op.
 
-    Its weights, 8 times as many bytes, come from memory: those of all layers do not stay in L3.
+    Its weights have 8 times as many bytes, and count as read from memory: the weights of all layers exceed L3.
     """
     lanes = target.lanes("f32")
     shape = _shape_in_blocks(op, lanes, in_halves(lanes, target))
@@ -79,7 +79,7 @@ def is_slower_narrow(op: Conv2dOp, target: Target, threads: int, growth: float) 
 
 
 def _shape_in_blocks(op: Conv2dOp, lanes: int, halves: bool) -> Shape | None:
-    """The sizes of a 3 x 3 convolution of stride 1 in plain layout, in the blocks of channels that it would have."""
+    """The sizes that a 3 x 3 convolution of stride 1 in plain layout would have in blocks; None for other ops."""
     weight = shape_of(op.operands[1].type)
     if op.data_layout != "NCHW" or op.kernel_layout != "OIHW" or not _has_algorithms(op) or weight[2:] != (3, 3):
         return None
@@ -95,7 +95,7 @@ def _shape_in_blocks(op: Conv2dOp, lanes: int, halves: bool) -> Shape | None:
 
 
 def winograd_share(op: Conv2dOp, lanes: int, target: Target, threads: int, growth: float) -> float:
-    """The time of an unblocked op in blocks, relative to its direct sum's: below 1 where Winograd's is faster."""
+    """Time of Winograd's algorithm over that of the direct sum, if `op` were in blocks; 1 if it would not be chosen."""
     shape = _shape_in_blocks(op, lanes, in_halves(lanes, target))
     m = 0 if shape is None else shape.choose(target, threads, growth)
     return shape.winograd_cycles(m, target, threads) / shape.direct_cycles(target, threads) if shape and m else 1.0
@@ -107,14 +107,19 @@ def _has_algorithms(op: Conv2dOp) -> bool:
 
 
 def product_block(outputs: tuple[int, int], lanes: int, groups: int = 1) -> int:
-    """The block of a group's output channels that fills vectors best: 24 in blocks of 8 are multiplied as 24."""
+    """
+    The output channels that Winograd's product takes as one block; `outputs` is (blocks, channels of a block).
+
+    It is the multiple of the layout's block that divides the channels of a group and fills vectors of `lanes` best:
+    24 channels in blocks of 8 are multiplied as one block of 24.
+    """
     channels, block = prod(outputs) // groups, outputs[1]
     sizes = [b for b in range(block, min(channels, PRODUCT_BLOCK_VECTORS * lanes) + 1, block) if channels % b == 0]
     return min(sizes, key=lambda b: (ceil(b / lanes) / b, b), default=block)
 
 
 def shape_if_eligible(op: Conv2dOp) -> Shape | None:
-    """The sizes of a blocked 3 x 3 convolution of stride 1 and groups of whole blocks; None of any other."""
+    """The sizes of a 3 x 3 convolution of stride 1 in blocks, whose groups have whole blocks; None for other ops."""
     data, kernel = layout(op.data_layout), layout(op.kernel_layout)
     if not _has_algorithms(op) or str(op.type.element_type) != "f32":
         return None
@@ -134,14 +139,14 @@ def shape_if_eligible(op: Conv2dOp) -> Shape | None:
 
 
 def part_inside(padding: Sequence[int], size: Sequence[int]) -> float:
-    """The part of a 3 x 3 convolution's products that are by elements of the picture, for so many rows and columns."""
+    """The part of a 3 x 3 convolution's products whose factor lies in the picture; `size` is (rows, columns)."""
     top, left, bottom, right = padding
     outside = (range(top + 1), range(bottom + 1)), (range(left + 1), range(right + 1))
     return prod(1 - sum(map(sum, ends)) / (3 * n) for ends, n in zip(outside, size, strict=True))
 
 
 def usual_shape(op: Operation, type_: Attribute) -> tuple[int, ...]:
-    """The sizes of a tensor, those that are symbolic at the usual values of their symbols."""
+    """The sizes of a tensor, with the typical values of symbols in place of symbolic sizes."""
     function = op
     while not isinstance(function, FuncOp):
         function = function.parent_op()

@@ -26,7 +26,7 @@ def channel_block(size: int, block: int, halves: bool = False) -> int:
     The block of channels: all channels where they are fewer than `block`, half a block where that pads less, else
     `block`: `block = 16: 64 -> 16, 120 -> 16 (8 padded), 40 -> 8, 67 -> 8 (5 padded), 3 -> 3`.
 
-    Where FMAs take a vector in `halves`, half a block has half of the cost: `120 -> 8`.
+    With `halves` (the target computes a vector as two halves), half a block takes about half of the time: `120 -> 8`.
     """
     if size < block and wasteful(size, block):
         return size
@@ -64,7 +64,8 @@ def divisor_block(size: int, block: int, halves: bool = False) -> int:
     """
     The largest divisor of `size` that is at most `block`: blocks inside a group cannot be padded.
 
-    Where FMAs take a vector in `halves`, a block of one and a half wastes nothing: `block = 16: 24 -> 12, or 24`.
+    With `halves` (the target computes a vector as two halves), one and a half blocks are taken where they divide `size`
+    and one block does not: `block = 16: 24 -> 12`, with halves `24 -> 24`.
     """
     if halves and size % block and size % (block + block // 2) == 0:
         return block + block // 2
@@ -78,9 +79,10 @@ def in_halves(block: int, target: Target) -> bool:
 
 def groups_in_block(inputs: int, outputs: int, groups: int, block: int) -> int:
     """
-    How many groups lie side by side in a block of channels, if one group fills at most half of it; else 1.
+    How many groups share one block of channels; 1 if each group has blocks of its own.
 
-    `block = 16: 4 channels in and out, 32 groups -> 4`; the channels in make a block that is no wider.
+    `block = 16: 4 channels in and out, 32 groups -> 4`. Groups share a block if the output channels of several of them
+    fill it exactly, and their input channels need no wider one.
     """
     side = block // outputs
     fits = side > 1 and outputs * side == block and inputs * side <= block and groups % side == 0

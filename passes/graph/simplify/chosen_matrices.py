@@ -30,7 +30,7 @@ CHOSEN_MATRICES = Rules()
 
 
 class _Chosen(NamedTuple):
-    """The operands of a product of rows with matrices, of which an index for each row chooses one."""
+    """The operands of a product of rows with matrices in which an index for each row chooses its matrix."""
 
     rows: SSAValue
     shape: tuple[int, int, int]

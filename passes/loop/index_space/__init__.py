@@ -12,6 +12,6 @@ The index space of a kernel: one model of its loops, the ranges of their indices
 
 Expressions are quasi-affine with integer coefficients (`mlc.dialects.index`); dimension n of an expression is value n
 of an `IndexSpace`, dimension -1 - k is axis k of a tile. Bounds are inclusive intervals of integers, computed by
-interval arithmetic: they may be too wide, never too narrow. A size that is known at run time only is bounded by
-`UNBOUNDED`, an index of which nothing is known lies in `UNKNOWN`; `mlc.dialects.index` defines both.
+interval arithmetic: they may be too wide, never too narrow. A size that is known only at run time has the range
+`UNBOUNDED`, and an index without a known bound the range `UNKNOWN`; `mlc.dialects.index` defines both.
 """

@@ -60,7 +60,7 @@ def replace_terms(e: Index, to: Mapping[Term, Index]) -> Index:
 
 
 def set_exprs(space: IndexSpace, op: Operation, exprs: Mapping[str, Sequence[Index]]) -> None:
-    """Give an op new index expressions over the space, those of all its properties that hold any."""
+    """Replace all index expressions of an op, given by property, by expressions over the space."""
     start, end = _operand_range(op) or (0, 0)
     flat = [e for part in exprs.values() for e in part]
     found, values = compact(flat, space.values)

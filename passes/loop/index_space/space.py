@@ -57,7 +57,7 @@ class IndexSpace:
         return tuple(self.expr(e, operands) for e in es)
 
     def ranges_with(self, known: Mapping[int, Range]) -> LazyRanges:
-        """The ranges, with those of some dimensions given."""
+        """The ranges, with the given ranges in place of those of some dimensions."""
         return LazyRanges(self.ranges.__getitem__, known)
 
     def is_symbolic(self, dimensions: Iterable[int]) -> bool:

@@ -28,8 +28,8 @@ PURE = (
 _TOUCH_MEMORY = {loop.LoadOp, loop.StoreOp, loop.GatherOp, loop.ExternCallOp}
 
 Key: TypeAlias = tuple[SSAValue, tuple[Index, ...], int, tuple[int, ...]]
-"""What an access reads or writes: the buffer, its expressions and those of its mask, their number without the mask's,
-the shape."""
+"""What an access reads or writes: the buffer, the expressions of the index and then of the mask, the number of
+expressions of the index, and the shape."""
 
 
 class Promotion:

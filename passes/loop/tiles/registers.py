@@ -29,7 +29,7 @@ def registers_needed(f: loop.ForOp, lanes: int, elsewhere: Collection[SSAValue] 
 
 
 def steps_of(f: loop.ForOp) -> Iterator[Operation]:
-    """The ops of a loop's body, with those of a loop in it that is unrolled: its first step stands for the others."""
+    """The ops of a loop's body and of unrolled loops in it, of which one step stands for all steps."""
     for op in f.body.block.ops:
         if isinstance(op, loop.ForOp) and op.kind.data == "unrolled":
             yield from steps_of(op)
@@ -38,7 +38,7 @@ def steps_of(f: loop.ForOp) -> Iterator[Operation]:
 
 
 def _operand(op: loop.LoadOp, lanes: int) -> int:
-    """The number of native vectors of a loaded operand that are live at once: those of one row."""
+    """The number of native vectors of a loaded operand that are live at once: the vectors of one row."""
     shape = op.tile_sizes
     if not shape:
         return 0

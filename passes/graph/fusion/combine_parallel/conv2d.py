@@ -45,7 +45,7 @@ class Convolutions(Family[Conv2dOp]):
         return rw.clone(first, first.operands[0], weight)
 
     def work(self, ops: Sequence[Conv2dOp], machine: BranchCosts) -> Contraction:
-        """Rows are those of the picture; channels in the blocks that graph-alter-op-layout will choose."""
+        """The work of the convolutions as one; channels are in the blocks that graph-alter-op-layout will choose."""
         first = ops[0]
         batch, _, height, width = static_shape(first.type)
         weights = [static_shape(op.operands[1].type) for op in ops]

@@ -92,7 +92,11 @@ def computes_in_planes(op: Conv2dOp, v: Versions, block: int) -> bool:
 
 @dataclass(frozen=True)
 class LayoutCosts:
-    """What a convolution costs in either layout, in steps of one vector; and transforms of its input and output."""
+    """
+    What a convolution costs, in steps of one vector: on planes of pixels (`planar`) and in blocks of channels.
+
+    `inputs` and `outputs` are what it costs to move the input or the output from one of these layouts to the other.
+    """
 
     planar: float
     blocked: float
@@ -101,7 +105,11 @@ class LayoutCosts:
 
     @staticmethod
     def of(op: Conv2dOp, block: int, halves: bool, each: float) -> LayoutCosts:
-        """The costs for vectors of `block` lanes, or of their `halves`; a transform costs `each` of an element."""
+        """
+        The costs for blocks of `block` channels; moving one element between the layouts takes `each` steps.
+
+        `halves` says that the target computes a vector as two halves.
+        """
         x, w, y = (static_shape(one.type) for one in (*op.operands, op.result))
         points = prod(y) * prod(w[1:])
         height, width = y[2:]
@@ -120,16 +128,18 @@ class LayoutCosts:
 
 
 def _moves_whole_blocks(op: Conv2dOp, block: int) -> bool:
-    """Whether blocks of channels are full: of all channels, or of those of a group."""
+    """Whether a transform moves full blocks: without groups, or with groups of whole blocks of channels."""
     outputs, inputs, *_ = static_shape(op.operands[1].type)
     return op.groups == 1 or (inputs % block == 0 and outputs // op.groups % block == 0)
 
 
 def _has_few_outputs(op: Conv2dOp, v: Versions, block: int) -> bool:
     """
-    Whether a convolution's channels, sums over windows of neighbouring pixels, fill half of a block at most.
+    Whether a convolution's output channels fill at most half of a block, so that planes of pixels may be faster.
 
-    Where the picture is in blocks already, dot products sum a single channel, and Winograd's transforms several.
+    Its window has several pixels, its strides are 1, and its padding adds little to the picture. If the picture is in
+    blocks of channels already, a single output channel stays there for dot products over the channels, and windows of
+    3 x 3 stay for Winograd's algorithm.
     """
     x, w = op.operands
     outputs, _, *window = static_shape(w.type)
@@ -144,12 +154,12 @@ def _has_few_outputs(op: Conv2dOp, v: Versions, block: int) -> bool:
 
 
 def _is_pointwise(op: Conv2dOp) -> bool:
-    """Whether each pixel of the result is that of one pixel."""
+    """Whether each pixel of the result is computed from the one pixel at its place."""
     return tuple(shape_of(op.operands[1].type)[2:]) == tuple(op.strides) == (1, 1) and not any(op.padding)
 
 
 def _filled(inputs: int, outputs: int, groups: int, block: int, halves: bool) -> float:
-    """The part of the lanes that a block of a group's output channels fills."""
+    """The part of the lanes that a block of a group's output channels uses, less what shared vectors cost."""
     half = 1 / (HALF_VECTOR_COST if halves else SHARED_VECTOR_COST)
     if groups == 1:
         size = channel_block(outputs, block, halves)
@@ -163,7 +173,7 @@ def _filled(inputs: int, outputs: int, groups: int, block: int, halves: bool) ->
 
 
 def readers(value: SSAValue) -> tuple[bool, bool]:
-    """Whether a value, perhaps behind pointwise ops, is read in the plain layout; and in blocks of channels."""
+    """(plain, blocked): whether a reader of the value, perhaps behind pointwise ops, takes it in that layout."""
     plain = blocked = False
     for op in _readers(value):
         match op:
@@ -177,7 +187,7 @@ def readers(value: SSAValue) -> tuple[bool, bool]:
 
 
 def ends_plain(value: SSAValue, v: Versions) -> bool:
-    """Whether a value, behind pointwise ops on plain values, is read in the plain layout alone: moved, or returned."""
+    """Whether a value, perhaps behind pointwise ops on plain values, is only moved or returned, in the plain layout."""
     found = list(_reached(value))
     pointwise = [op for op in found if isinstance(op, POINTWISE)]
     if len(found) >= FEW_READERS or any(v.native(one) != PLAIN for op in pointwise for one in op.operands):
@@ -186,7 +196,7 @@ def ends_plain(value: SSAValue, v: Versions) -> bool:
 
 
 def _between_reorders(op: Conv2dOp) -> bool:
-    """Whether the picture or the result is moved to or from another order of axes, often nearer to blocks."""
+    """Whether the picture comes from a transpose or the result goes to one, whose layout is often nearer to blocks."""
     owner = op.operands[0].owner
     while isinstance(owner, POINTWISE):
         owner = owner.operands[0].owner
@@ -204,7 +214,7 @@ def _readers(value: SSAValue) -> Iterator[Operation]:
 
 
 def _reached(value: SSAValue) -> Iterator[Operation]:
-    """The ops that read a value, perhaps through pointwise ops and concatenations, and those."""
+    """The ops that read a value, directly or behind pointwise ops and concatenations; these ops are yielded, too."""
     work, seen = [value], set[Operation]()
     while work and len(seen) < FEW_READERS:
         for use in work.pop().uses:

@@ -157,7 +157,12 @@ def pads_with_layout(op: Conv2dOp, picture: SSAValue, block: int) -> bool:
 
 
 def near_block(channels: int, block: int, picture: SSAValue, v: Versions) -> int:
-    """The block of a convolution's picture: that of its native layout, unless it is less than half of the best."""
+    """
+    The block of channels in which a convolution reads its picture.
+
+    It is the block of the picture's native layout, if that is at least half of the best block and divides it and the
+    channels; else the best block.
+    """
     size, have = v.channel_block(channels, block), layout(v.native(picture)).factors["C"]
     return have if have < size <= 2 * have and size % have == channels % have == 0 else size
 

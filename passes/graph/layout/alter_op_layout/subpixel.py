@@ -43,7 +43,8 @@ from mlc.passes.graph.shared.blocks import (
 from mlc.passes.graph.shared.constants import is_constant
 
 MOST_ZERO_TAPS = 1.3
-"""Taps of one convolution for all sub-pixels over those of the kernel, from which on each has its own convolution."""
+"""If one convolution for all sub-pixels would have this many times the taps of the kernel, since it pads them with zero
+taps, then each sub-pixel has a convolution of its own."""
 WINOGRAD = [3, 3]
 """The window of a convolution that Winograd's transforms may compute with fewer products, zero taps or not."""
 
@@ -114,7 +115,7 @@ class Subpixel:
         return make(LayoutTransformOp, w, src="OIHW", dst=self.kernel)
 
     def _widened(self, rows: int, columns: int) -> SSAValue:
-        """The kernel with zeros for the channels that fill the last block, and for so many more rows and columns."""
+        """The kernel padded with zeros: channels up to a full block, and `rows` and `columns` more at the end."""
         width = (0, 0, 0, self.room - self.outputs, 0, rows, 0, columns)
         w = self.op.operands[1]
         return self.v.make(PadOp, w, pad_width=width) if any(width) else w
@@ -138,7 +139,7 @@ class Subpixel:
         return (self.op.padding[axis] + shape_of(self.op.type)[2 + axis] - 1) // self.strides[axis]
 
     def _biased(self, y: SSAValue, bias: SSAValue, phases: int) -> SSAValue:
-        """A bias per result channel, on so many sub-pixels."""
+        """Add a bias for each result channel to each of the `phases` sub-pixels."""
         make = self.v.make
         if self.room != self.outputs:
             bias = make(PadOp, bias, pad_width=(0, self.room - self.outputs))

@@ -42,11 +42,11 @@ class Versions(Rewriter):
         self.of: dict[SSAValue, dict[str, SSAValue]] = {}
 
     def channel_block(self, size: int, block: int) -> int:
-        """The block of so many channels (shared/blocks.py) on the target."""
+        """The block for `size` channels on the target, as `channel_block` of shared/blocks.py computes it."""
         return channel_block(size, block, in_halves(block, self.target))
 
     def native(self, value: SSAValue) -> str:
-        """The layout in which a value is computed; the plain one where it is a view of that."""
+        """The layout in which a value is computed, with the plain layout in place of its views."""
         name = self.computed(value)
         return PLAIN if is_planar(name) else name
 

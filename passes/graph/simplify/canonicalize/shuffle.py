@@ -44,7 +44,7 @@ POINTWISE = (UnaryOp, BinaryOp, BiasAddOp, CastOp, LookupOp)
 SUBPIXELS = (0, 3, 4, 1, 5, 2)
 """The transpose (n, r, c, o, q, p) -> (n, o, q, r, p, c); a block of inner channels stays the last axis."""
 MAX_POINTWISE = 32
-"""Pointwise ops that may lie between a convolution and the movements of its result: those of a few quantised layers."""
+"""Pointwise ops, at most, between a convolution and the movements of its result: as many as a few quantised layers."""
 MOST_REPEATED = 4096
 """The most elements of a constant of channels that is repeated for each sub-pixel of a moved picture."""
 

@@ -4,8 +4,8 @@ graph-fold-constant: ops on weights and constants are evaluated at compile time,
 Results of at most 64 elements become `graph.constant`; larger ones become entries `fold.<n>` of the weight store,
 or stay ops if the module has no store. A weight that is a band of diagonals becomes `graph.band` (bands.py). A fill
 stays a fill (`graph.full`), whatever its size. The memory that folding may allocate is bounded (`limits.folded_bytes`);
-results up to 4 times the size of the weights they are computed from, for example re-layouts, do not count. Weights
-that are fills count as such only up to 4 times the bound, because a file of 100 bytes can declare fills of any size.
+results up to 4 times the size of the weights they are computed from, for example re-layouts, do not count. Weights that
+are fills allow this only up to 4 times the bound, because a file of 100 bytes can declare fills of any size.
 """
 
 from __future__ import annotations
