@@ -314,7 +314,7 @@ class Compilation:
         code = compile_external(function, self.model.weights, target)
         self.extra |= code.objects
         if self.options.validate:
-            check_external(code, function, self.ctx, self.recorded, self.options)
+            check_external(code, function, self.recorded, self.options)
         return code.kernel
 
     def work(
