@@ -391,6 +391,22 @@ def reads_pointwise(consumer: Stage, producer: Stage) -> bool:
     return bool(own) and all(_fits(r.exprs, identity, consumer) and not r.mask for r in own)
 
 
+def followers(kernel: KernelInfo, stage: Stage) -> list[Stage]:
+    """
+    The pointwise stages directly behind a reduction whose other operands are computed before it.
+
+    One that reads where a condition computed from data says has no form for vectors, and ends them.
+    """
+    found: list[Stage] = []
+    known = {*kernel.before(stage), stage}
+    for one in kernel.after(stage):
+        if not reads_pointwise(one, stage) or not set(kernel.producers(one)) <= known or one.has_computed_mask:
+            break
+        found.append(one)
+        known.add(one)
+    return found
+
+
 def _fits(exprs: tuple[Index, ...], identity: tuple[Index, ...], consumer: Stage) -> bool:
     """Whether the expressions are the identity; an axis of extent 1 may be a constant."""
     return len(exprs) == len(identity) and all(
