@@ -16,8 +16,9 @@ from mlc.codegen.link import has_compiler, link_shared
 from mlc.dialects.attributes import EXTERNAL_COMPILER, GRAPH_DEVICE, MAIN_SYMBOLS
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
+from mlc.dialects.syntax.source_nodes import origins_of
 from mlc.driver.cache import Cache, key_of
-from mlc.driver.describe import describe, origins_of, write_weights
+from mlc.driver.describe import describe, write_weights
 from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, rooms, signature_of
 from mlc.driver.kernels.flops import VALIDATED_EFFORT, effort_of, flops_of
