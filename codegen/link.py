@@ -1,4 +1,4 @@
-"""Objects to shared libraries and archives on disk."""
+"""Objects to shared libraries on disk."""
 
 import os
 import shutil
@@ -48,21 +48,6 @@ def link_shared(objects: Iterable[bytes], path: str | Path, libraries: Iterable[
         done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise UserError(f"expected {path.name} to link, but got: {done.stderr.strip()}")
-    return path
-
-
-def archive(objects: Iterable[bytes], path: str | Path) -> Path:
-    """Put objects into a static library with ar; the same objects give the same bytes. UserError if that fails."""
-    path = Path(path)
-    program = os.environ.get("AR", "ar")
-    if shutil.which(program) is None:
-        raise UserError(f"expected an archiver to write {path.name}, but got no '{program}'; set AR")
-    path.unlink(missing_ok=True)
-    with scratch_directory() as directory:
-        files = _write(objects, directory)
-        done = subprocess.run([program, "rcsD", str(path), *files], capture_output=True, text=True)
-    if done.returncode:
-        raise UserError(f"expected {path.name} to be archived, but got: {done.stderr.strip()}")
     return path
 
 

@@ -23,7 +23,7 @@ def _initialize() -> None:
 
 
 @cache
-def target_machine(target: Target, codegen_level: int = 3) -> llvm.TargetMachine:
+def target_machine(target: Target) -> llvm.TargetMachine:
     """Return LLVM's machine for a target; made once, since making one costs as much as a small kernel."""
     _initialize()
     try:
@@ -31,15 +31,13 @@ def target_machine(target: Target, codegen_level: int = 3) -> llvm.TargetMachine
     except RuntimeError:
         raise UserError(f"expected a triple that LLVM knows, but got '{target.triple}'") from None
     return machine.create_target_machine(
-        cpu=target.cpu, features=target.features, opt=codegen_level, reloc="pic", codemodel="default"
+        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="default"
     )
 
 
-def _optimized(
-    ir_text: str, target: Target, speed_level: int, codegen_level: int
-) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
-    """Parse a module and run LLVM's middle end over it; level 0 only inlines `alwaysinline` functions."""
-    machine = target_machine(target, codegen_level)
+def _optimized(ir_text: str, target: Target) -> tuple[llvm.ModuleRef, llvm.TargetMachine]:
+    """Parse a module and run LLVM's middle end over it at level 0, which only inlines `alwaysinline` functions."""
+    machine = target_machine(target)
     try:
         module = llvm.parse_assembly(ir_text)
         module.verify()  # LLVM aborts the process on IR that is not valid
@@ -47,24 +45,23 @@ def _optimized(
         raise UserError(f"expected LLVM IR, but got: {str(error).strip()}") from error
     module.triple = target.triple
     module.data_layout = str(machine.target_data)
-    options = llvm.create_pipeline_tuning_options(speed_level=speed_level)
-    if speed_level == 0:
-        options.loop_vectorization = options.slp_vectorization = False
-        options.loop_unrolling = options.loop_interleaving = False
+    options = llvm.create_pipeline_tuning_options(speed_level=0)
+    options.loop_vectorization = options.slp_vectorization = False
+    options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module, machine
 
 
-def emit_object(ir_text: str, target: Target | str = "native", speed_level: int = 0, codegen_level: int = 3) -> bytes:
+def emit_object(ir_text: str, target: Target | str = "native") -> bytes:
     """Compile LLVM IR text to an object file; the same text and target give the same bytes."""
-    module, machine = _optimized(ir_text, Target.parse(target), speed_level, codegen_level)
+    module, machine = _optimized(ir_text, Target.parse(target))
     return machine.emit_object(module)
 
 
-def assemble(ir_text: str, target: Target | str = "native", speed_level: int = 0, codegen_level: int = 3) -> str:
+def assemble(ir_text: str, target: Target | str = "native") -> str:
     """Compile LLVM IR text to assembly text."""
-    module, machine = _optimized(ir_text, Target.parse(target), speed_level, codegen_level)
+    module, machine = _optimized(ir_text, Target.parse(target))
     return machine.emit_assembly(module)
 
 

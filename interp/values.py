@@ -152,11 +152,6 @@ where: Ternary = np.where
 """`np.where` of three arguments."""
 
 
-def _round(a: Values) -> Values:
-    """Rounding to the nearest integer, ties away from zero."""
-    return where(np.abs(a) < 2.0**52, np.trunc(a + np.copysign(0.5, a)), a)
-
-
 def _rsqrt(a: Values) -> Values:
     return 1.0 / np.sqrt(a)
 
@@ -223,7 +218,7 @@ UNARY: dict[str, Unary] = {
     "math.floor": np.floor,
     "math.trunc": np.trunc,
     "math.roundeven": np.rint,
-    "math.round": _wide(_round),
+    "math.round": _wide(A.plain_round_away),
     "math.sqrt": _wide(np.sqrt),
     "math.rsqrt": _wide(_rsqrt),
     "math.cbrt": _wide(np.cbrt),

@@ -13,11 +13,29 @@ _COMPUTE: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max, "and": lambda a, b: a & b,
     "<": operator.lt,
 }  # fmt: skip
-_TYPES = {"i1": ctypes.c_bool, "i8": ctypes.c_int8, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
+CELLS = {"i1": ctypes.c_bool, "i8": ctypes.c_int8, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
+"""The types of one element, by the dtype without its sign."""
 
 
 Number: TypeAlias = "int | Mapping[str, Size] | tuple[str, Number, Number]"
 """A number that @main computes; JSON has lists in the place of tuples."""
+
+
+def number_of(
+    number: Number, symbols: Mapping[str, int], iterations: Mapping[int, int], cell: Callable[[int], Any]
+) -> int:
+    """The current value of a number, of symbols and iterations of loops; `cell` gives the one element of a value."""
+    if isinstance(number, int):
+        return number
+    if not isinstance(number, Mapping):
+        name, x, y = number
+        a, b = number_of(x, symbols, iterations, cell), number_of(y, symbols, iterations, cell)
+        return int(_COMPUTE[name](a, b))
+    ((kind, what),) = number.items()
+    if kind == "size":
+        return evaluate(what, symbols)
+    assert isinstance(what, int)
+    return iterations[what] if kind == "loop" else int(cell(what).value)
 
 
 class Runner:
@@ -35,16 +53,7 @@ class Runner:
 
     def number(self, number: Number) -> int:
         """The current value of a number of the program."""
-        if isinstance(number, int):
-            return number
-        if not isinstance(number, Mapping):
-            name, x, y = number
-            return int(_COMPUTE[name](self.number(x), self.number(y)))
-        ((kind, what),) = number.items()
-        if kind == "size":
-            return evaluate(what, self.symbols)
-        assert isinstance(what, int)
-        return self.iterations[what] if kind == "loop" else int(self._cell(what).value)
+        return number_of(number, self.symbols, self.iterations, self._cell)
 
     def offset(self, value: int) -> int:
         """The bytes from where a value's stack begins to its row."""
@@ -77,7 +86,7 @@ class Runner:
 
     def _cell(self, value: int) -> Any:
         """The one element of a value."""
-        return _TYPES[self.values[value]["dtype"].removeprefix("u")].from_address(self.pointer(value))
+        return CELLS[self.values[value]["dtype"].removeprefix("u")].from_address(self.pointer(value))
 
 
-__all__ = ["Runner"]
+__all__ = ["CELLS", "Number", "Runner", "number_of"]

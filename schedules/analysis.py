@@ -78,13 +78,13 @@ class Read:
         """Whether an axis of the stage occurs in the index expressions."""
         return any(e.uses(axis) for e in self.exprs)
 
-    def step(self, axis: int, ranges: Sequence[tuple[int, int]]) -> int | None:
+    def step(self, axis: int) -> int | None:
         """The distance in elements between neighbours along an axis; None where it is not constant."""
         total, stride = 0, 1
         for e, size in zip(reversed(self.exprs), reversed(self.shape), strict=True):
             rest = e - dim(axis) * e.coefficient(axis)
             if rest.uses(axis):
-                return self._blocked_step(axis, ranges)
+                return self._blocked_step(axis)
             total += e.coefficient(axis) * stride
             stride *= size
         return total // self.unit if total % self.unit == 0 else None
@@ -94,7 +94,7 @@ class Read:
         """The index expression of the last dimension; where the last one counts within a word, of the one before."""
         return self.exprs[-1 if self.unit == 1 or len(self.exprs) == 1 else -2]
 
-    def _blocked_step(self, axis: int, ranges: Sequence[tuple[int, int]]) -> int | None:
+    def _blocked_step(self, axis: int) -> int | None:
         """The step along an axis of a packed operand `w[j floordiv 32, k, j mod 32]`: 1 within a block, else None."""
         last = self.minor
         terms = [t for t, _ in last.terms if isinstance(t, Div) and t.is_mod and t.expr == dim(axis)]
@@ -262,7 +262,7 @@ class Stage:
         if not any(together) or self.extents[last] != count or any(not r.uses(lanes) for r in factors):
             return 1, 1
         apart = factors[together.index(False)]
-        woven = not apart.mask and apart.step(lanes, self.ranges) == 1 and apart.step(last, self.ranges) is not None
+        woven = not apart.mask and apart.step(lanes) == 1 and apart.step(last) is not None
         return (count if together[0] else 1, count if together[1] else 1) if woven else (1, 1)
 
     @property
@@ -389,6 +389,22 @@ def reads_pointwise(consumer: Stage, producer: Stage) -> bool:
     identity = tuple(dim(k) for k in consumer.spatial)
     own = [r for r in consumer.reads if r.tensor in producer.results]
     return bool(own) and all(_fits(r.exprs, identity, consumer) and not r.mask for r in own)
+
+
+def followers(kernel: KernelInfo, stage: Stage) -> list[Stage]:
+    """
+    The pointwise stages directly behind a reduction whose other operands are computed before it.
+
+    One that reads where a condition computed from data says has no form for vectors, and ends them.
+    """
+    found: list[Stage] = []
+    known = {*kernel.before(stage), stage}
+    for one in kernel.after(stage):
+        if not reads_pointwise(one, stage) or not set(kernel.producers(one)) <= known or one.has_computed_mask:
+            break
+        found.append(one)
+        known.add(one)
+    return found
 
 
 def _fits(exprs: tuple[Index, ...], identity: tuple[Index, ...], consumer: Stage) -> bool:

@@ -219,10 +219,3 @@ class ScheduleBuilder:
 
 def _identifier(name: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in name) if name[:1].isalpha() else "b"
-
-
-def set_knobs(schedule: sched.ScheduleOp, values: Mapping[str, sched.KnobValue]) -> None:
-    """Give the knobs of a schedule values by name; knobs without one keep theirs."""
-    for op in schedule.body.block.ops:
-        if isinstance(op, sched.KnobOp) and op.knob.data in values:
-            op.choose(values[op.knob.data])

@@ -148,8 +148,8 @@ def _at_halves(function: Callable[..., Any]) -> Callable[[Array], Array]:
     return snapped
 
 
-def _round_away(x: Array) -> Array:
-    """Rounding to the nearest integer, ties away from zero."""
+def plain_round_away(x: Array) -> Array:
+    """Rounding to the nearest integer, ties away from zero, with no snapping."""
     return choose(np.abs(x) < 2.0**52, np.trunc(x + np.copysign(0.5, x)), x)
 
 
@@ -180,7 +180,7 @@ def snapped_cast(value: Array, own: np.dtype[Any]) -> Array:
 
 floor, ceil, trunc = (_at_integers(f) for f in (np.floor, np.ceil, np.trunc))
 rint = _at_halves(np.rint)
-round_away = _at_halves(_round_away)
+round_away = _at_halves(plain_round_away)
 COMPARISONS: dict[str, Callable[[Array, Array], Array]] = {
     "equal": _comparison(np.equal, True),
     "not_equal": _comparison(np.not_equal, False),

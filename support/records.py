@@ -35,8 +35,6 @@ RecordKey: TypeAlias = tuple[str, str, int]
 """The hexadecimal sha256 of a kernel's te text, the target's description, the number of threads."""
 KnobValues: TypeAlias = Mapping[str, "int | str | tuple[int, ...]"]
 """The values of knobs by name, `strategy` among them."""
-Question: TypeAlias = "tuple[RecordKey, KnobValues | None]"
-"""What was asked, and the values that were the answer; None for a miss."""
 
 
 class Provider(Protocol):

@@ -72,13 +72,12 @@ def _own_registries() -> Iterator[None]:
     from mlc.dialects.own_ops import USER_OPS
     from mlc.driver.pipeline.registry import USER_DIALECTS, USER_PASSES
     from mlc.frontends.onnx.table import CUSTOM
-    from mlc.passes.loop.directives.tensorize import INTRINSICS
     from mlc.schedules.registry import USER_STRATEGIES
     from mlc.support.registered.plugins import PROJECTS
     from mlc.support.registered.registrations import REGISTERED
 
     registries: list[dict[Any, Any]] = [CUSTOM, USER_PASSES, USER_DIALECTS, USER_OPS]
-    registries += [INTRINSICS, USER_STRATEGIES, REGISTERED, PROJECTS]
+    registries += [USER_STRATEGIES, REGISTERED, PROJECTS]
     before = [(registry, dict(registry)) for registry in registries]
     yield
     for registry, entries in before:

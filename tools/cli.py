@@ -92,6 +92,27 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
     parser.add_argument("model", help=f"an .onnx, .mlir or .pt2 file{compiled}")
     add_shape_arguments(parser)
     add_pass_arguments(parser)
+    _add_target_arguments(parser)
+    _add_precision_arguments(parser)
+    parser.add_argument(
+        "--schedules",
+        metavar="DIR",
+        help="take the kernels' schedules from the files in DIR, which --dump-schedules writes",
+    )
+    add_memory_arguments(parser)
+    parser.add_argument(
+        "--compiler",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="let an external compiler, which --load registers, take over what it can; several: the first is preferred",
+    )
+    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of compiled models")
+    add_limits(parser)
+
+
+def _add_target_arguments(parser: argparse.ArgumentParser) -> None:
+    """The machines for which a model is compiled."""
     parser.add_argument(
         "--target", default="native", help="the CPU to compile for: native, x86-64-v3, znver4, ... (default: native)"
     )
@@ -106,6 +127,10 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
     parser.add_argument(
         "--threads", type=int, default=None, metavar="N", help="number of threads (default: one for each CPU)"
     )
+
+
+def _add_precision_arguments(parser: argparse.ArgumentParser) -> None:
+    """How much is optimised, and how exact the results stay."""
     parser.add_argument(
         "-O", dest="opt_level", type=int, default=3, choices=range(5), help="optimisation level (default: 3)"
     )
@@ -122,21 +147,6 @@ def add_model_arguments(parser: argparse.ArgumentParser, compiled: str = "") -> 
         choices=PRECISIONS,
         help="type in which convolutions and dense layers multiply; f16 for weights only; sums are f32 (default: f32)",
     )
-    parser.add_argument(
-        "--schedules",
-        metavar="DIR",
-        help="take the kernels' schedules from the files in DIR, which --dump-schedules writes",
-    )
-    add_memory_arguments(parser)
-    parser.add_argument(
-        "--compiler",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="let an external compiler, which --load registers, take over what it can; several: the first is preferred",
-    )
-    parser.add_argument("--no-cache", action="store_true", help="neither read nor write the cache of compiled models")
-    add_limits(parser)
 
 
 def add_records_arguments(parser: argparse.ArgumentParser) -> None:

@@ -100,7 +100,7 @@ def _directory(case: TestCase) -> Path:
     return Path(case.model_dir)
 
 
-def data_of(case: TestCase, model: onnx.ModelProto) -> Iterator[tuple[list[Any], list[Any]]]:
+def data_of(case: TestCase) -> Iterator[tuple[list[Any], list[Any]]]:
     """The inputs and the expected outputs of a case."""
     if case.data_sets is not None:
         for inputs, outputs in case.data_sets:
@@ -190,7 +190,7 @@ def run_case(case: TestCase) -> Outcome:
     start = time.perf_counter()
     try:
         prepared = prepare(model)
-        for inputs, outputs in data_of(case, model):
+        for inputs, outputs in data_of(case):
             results = list(prepared.run(inputs))
             if len(outputs) != len(results):
                 raise AssertionError(f"expected {len(outputs)} outputs, but got {len(results)}")

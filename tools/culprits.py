@@ -22,7 +22,7 @@ _KINDS = {
 }
 
 
-def lines_of(culprit: "Culprit", count: int, subject: "Subject") -> list[str]:
+def lines_of(culprit: "Culprit", count: int) -> list[str]:
     """Who is wrong, one fact a line."""
     from mlc.driver.pipeline.registry import is_users_own
 
@@ -83,13 +83,13 @@ def write_reduced(args: argparse.Namespace, culprit: "Culprit") -> list[str]:
         if args.lit_test:
             lines.append("  no lit test: the reduced module fails only with its own weights or inputs")
         return lines
-    lines.append(f"  run       {_command(path, pipeline, arguments, args.load)}")
+    lines.append(f"  run       {_command(path, arguments, args.load)}")
     if args.lit_test:
         lines.append(write_test(args, culprit, pipeline))
     return lines
 
 
-def _command(path: Path, pipeline: str, arguments: list[str], load: list[str]) -> str:
+def _command(path: Path, arguments: list[str], load: list[str]) -> str:
     """The command that shows the failure, from the current directory."""
     kept = [word for word in arguments if not word.startswith("--load=")]
     return shlex.join(["mlc-opt", str(path), *kept, *(f"--load={file}" for file in load)])

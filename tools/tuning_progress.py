@@ -48,13 +48,12 @@ class TuningState(Watcher):
         """The number of the last trial of each task."""
         self.standing = Standing(0, inf, inf)
         self.first_trial = 0.0
-        self.resumed = 0
         self.doing = ""
         self.kept: dict[int, Comparison] = {}
 
     def tasks(self, tasks: Sequence[Task], resumed: int) -> None:
         """Keep the tasks."""
-        self.known, self.resumed = list(tasks), resumed
+        self.known = list(tasks)
         self.trials, self.last = [0] * len(tasks), [0] * len(tasks)
         self.costs = [inf] * len(tasks)
         self.first_trial = self.clock()

@@ -82,10 +82,9 @@ class Budget:
         until: float | None = None,
         early_stopping: int | None = None,
         round_size: int = 8,
-        group: Callable[[Task], str] = family,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._states = [_State(task, group(task)) for task in tasks]
+        self._states = [_State(task, family(task)) for task in tasks]
         self._trials, self._seconds, self._until, self._early = trials, seconds, until, early_stopping
         self._round_size, self._clock, self._start = round_size, clock, clock()
         self._spent = 0

@@ -144,11 +144,6 @@ class Space:
             return False
 
 
-def to_json(values: Values) -> dict[str, int | str | list[int]]:
-    """The values as JSON holds them: tuples are lists."""
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-
-
 def from_json(values: Mapping[str, int | str | list[int]]) -> dict[str, KnobValue]:
-    """The values that JSON holds."""
+    """The values that JSON holds, as `json_values` gives them."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}

@@ -433,7 +433,7 @@ _MAKERS: dict[str, Callable[[Module, Operation, int], RunnableFunction | None]] 
 }
 
 
-def make_runnable(module: Module, func: Operation, case: int = 0) -> RunnableFunction | None:
-    """One function of a module in a case; None if it cannot be run."""
+def make_runnable(module: Module, func: Operation) -> RunnableFunction | None:
+    """One function of a module in its first case; None if it cannot be run."""
     make = _MAKERS.get(func.name)
-    return None if make is None else make(module, func, case)
+    return None if make is None else make(module, func, 0)

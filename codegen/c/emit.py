@@ -28,24 +28,21 @@ from mlc.dialects import loop
 from mlc.dialects.loop.private import private_buffers
 
 
-def print_module(module: ModuleOp, *, checked: bool = False) -> str:
-    """
-    The kernels of a module as C99.
-
-    With `checked`, an access out of bounds makes the kernel return the number of the operation (counted from 1 as
-    `checked_ops` lists them) in place of reading or writing there.
-    """
+def print_module(module: ModuleOp) -> str:
+    """The kernels of a module as C99."""
     kernels = [op for op in module.walk() if isinstance(op, loop.FuncOp)]
-    return "\n".join([C.PRELUDE, *(print_function(k, checked=checked) for k in kernels)])
+    return "\n".join([C.PRELUDE, *(print_function(k) for k in kernels)])
 
 
 def print_function(func: loop.FuncOp, *, checked: bool = False, snapped: bool = False, races: bool = False) -> str:
     """
     One kernel, without the prelude.
 
-    With `snapped`, comparisons and roundings of f64 decide as `support/arithmetic.py` says, and a cast with the
-    attribute `ROUNDS_TO` rounds to the values of that type. With `races`, iterations of parallel loops run backwards,
-    and a kernel whose iterations depend on each other returns `RACES` plus the number of the operation.
+    With `checked`, an access out of bounds makes the kernel return the number of the operation (counted from 1 as
+    `checked_ops` lists them) in place of reading or writing there. With `snapped`, comparisons and roundings of f64
+    decide as `support/arithmetic.py` says, and a cast with the attribute `ROUNDS_TO` rounds to the values of that type.
+    With `races`, iterations of parallel loops run backwards, and a kernel whose iterations depend on each other returns
+    `RACES` plus the number of the operation.
     """
     printer = CPrinter(STATEMENTS, checked, snapped, races)
     printer.function(func)

@@ -90,7 +90,7 @@ def is_float(type: Tensor) -> bool:
     return isinstance(type.element_type, FLOATS)
 
 
-def check_value(value: float, type: Tensor, name: str = "value") -> None:
+def check_value(value: float, type: Tensor) -> None:
     """Raise VerifyException unless the elements of a type can hold a value: integers have no fractions."""
     element = type.element_type
     if not isinstance(element, IntegerType):
@@ -100,7 +100,7 @@ def check_value(value: float, type: Tensor, name: str = "value") -> None:
     low, high = (0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
     # The attribute is an f64: the largest i64 is rounded to 2^63.
     if value != value // 1 or not float(low) <= value <= float(high):
-        raise VerifyException(f"expected {name} to be an element of {type}, {low} to {high}, but got {value:.17g}")
+        raise VerifyException(f"expected value to be an element of {type}, {low} to {high}, but got {value:.17g}")
 
 
 @lru_cache(maxsize=4096)

@@ -94,13 +94,6 @@ class KnobOp(TextOp):
         """The value of the knob when the schedule is applied."""
         return knob_value(self.default if self.given is None else self.given)
 
-    def choose(self, value: KnobValue) -> None:
-        """Give the knob a value."""
-        if value == knob_value(self.default):
-            self.properties.pop("given", None)
-        else:
-            self.properties["given"] = knob_attribute(value)
-
     def verify_(self) -> None:
         known = ", ".join(map(knob_text, self.values))
         for what, one in (("default", self.default), ("value", self.given)):

@@ -159,7 +159,7 @@ class OpenFunctions:
         literals = [number for number, hole in enumerate(pieces[1::2]) if hole[0] == "d"]
         if probe.pos != parser.pos or probe.dialect_resources or probe.opened != len(literals):
             raise ContextRead("end")
-        _check_names(parser.lexer.input, text.start, probe.pos, pieces, spans)
+        _check_names(parser.lexer.input, text.start, probe.pos, pieces)
         numbers = {start: number for number, (start, _) in enumerate(spans)}
         names = {value: numbers[start] for value, start in probe.names.items()}
         places = {made: self._place(pos, spans) for made, pos in probe.places.items()}
@@ -185,9 +185,7 @@ def _spans(pieces: Sequence[str], start: int) -> list[tuple[int, int]]:
     return found
 
 
-def _check_names(
-    source: Input[str], start: int, end: int, pieces: Sequence[str], spans: Sequence[tuple[int, int]]
-) -> None:
+def _check_names(source: Input[str], start: int, end: int, pieces: Sequence[str]) -> None:
     """Raise ContextRead where a name is a part of a string or of a comment."""
     lexer = SourceLexer(source)
     lexer.pos = start

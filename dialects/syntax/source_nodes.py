@@ -43,12 +43,17 @@ def location_names(location: Attribute) -> Iterator[str]:
             yield from location_names(one)
 
 
-def source_nodes(op: Operation) -> tuple[str, ...]:
-    """The source nodes that an operation computes: its `origins`, or the names in its location."""
+def origins_of(op: Operation) -> tuple[str, ...]:
+    """The names of the source nodes in an operation's `origins`."""
     origins = op.attributes.get("origins") or op.properties.get("origins")
     if isinstance(origins, ArrayAttr):
         return tuple(name.data for name in origins.data if isinstance(name, StringAttr))
-    return tuple(dict.fromkeys(location_names(op.location)))
+    return ()
+
+
+def source_nodes(op: Operation) -> tuple[str, ...]:
+    """The source nodes that an operation computes: its `origins`, or the names in its location."""
+    return origins_of(op) or tuple(dict.fromkeys(location_names(op.location)))
 
 
 def nodes_location(nodes: Iterable[str]) -> NameLoc | FusedLoc | None:

@@ -155,12 +155,12 @@ class ScanOp(TextOp):
             if op.tensor in self.states and not self._reads_earlier_step(op, stage):
                 raise VerifyException(
                     f"expected '{stage.stage_name}' to read a state 1 to {self.first_step} steps back, or at a step "
-                    f"that a condition on indices proves to be earlier, but got index {_index_text(op, stage)}"
+                    f"that a condition on indices proves to be earlier, but got index {_index_text(op)}"
                 )
             if op.tensor.owner in self.stages and step_back(op, stage.axes[0]) != 0:
                 raise VerifyException(
                     f"expected '{stage.stage_name}' to read '{_name(op.tensor)}' at its own step, "
-                    f"but got index {_index_text(op, stage)}; make it a state to read earlier steps"
+                    f"but got index {_index_text(op)}; make it a state to read earlier steps"
                 )
 
     def _reads_earlier_step(self, read: ReadOp, stage: ComputeOp) -> bool:
@@ -228,7 +228,7 @@ def step_back(read: ReadOp, axis: SSAValue) -> int | None:
     return -first.const if factor == 1 and isinstance(term, int) and read.indices[term] is axis else None
 
 
-def _index_text(read: ReadOp, stage: ComputeOp) -> str:
+def _index_text(read: ReadOp) -> str:
     """The first index of a read, with the names of the stage's axes."""
     names = {k: f"%{v.name_hint or k}" for k, v in enumerate(read.indices)}
     return read.map.data[0].text(names.__getitem__)

@@ -145,16 +145,16 @@ def te_type(element: Attribute, shape: Sequence[Dim]) -> TensorType[Any]:
     return TensorType(element, [n if isinstance(n, int) else DYNAMIC_INDEX for n in shape])
 
 
-def tensor_of(value: SSAValue, graph_type: Attribute | None = None, name: str = "") -> Tensor:
+def tensor_of(value: SSAValue, graph_type: Attribute | None = None) -> Tensor:
     """The Tensor of an SSA value; `graph_type` gives its symbolic sizes and the sign of its integers."""
     t = value.type
     assert isinstance(t, TensorType)
     if graph_type is None and isinstance(value.owner, Block) and value.owner in _PLACEHOLDERS:
         shape, unsigned = _PLACEHOLDERS[value.owner]
-        return Tensor(value, shape, t.element_type, unsigned, name or value.name_hint or "")
+        return Tensor(value, shape, t.element_type, unsigned, value.name_hint or "")
     _, unsigned = signless(graph_type.element_type) if isinstance(graph_type, TensorType) else (None, False)
     shape = tuple(t.get_shape()) if graph_type is None else shape_of(graph_type)
-    return Tensor(value, shape, t.element_type, unsigned, name or value.name_hint or "")
+    return Tensor(value, shape, t.element_type, unsigned, value.name_hint or "")
 
 
 def element_of_dtype(dtype: DTypeLike) -> tuple[Attribute, bool]:

@@ -69,7 +69,7 @@ def structure(a: Side, b: Side) -> StructureReport:
     raise UserError(f"expected two modules or two compiled models, but got {a.name} and {b.name}; add --values")
 
 
-def weights_differ(a: WeightStore | None, b: WeightStore | None, tolerance: float = 0.0) -> list[str]:
+def weights_differ(a: WeightStore | None, b: WeightStore | None) -> list[str]:
     """A sentence for each weight that only one store has, or that differs; nothing unless both sides have weights."""
     if a is None or b is None:
         return []
@@ -81,7 +81,7 @@ def weights_differ(a: WeightStore | None, b: WeightStore | None, tolerance: floa
         x, y = a.array(name), b.array(name)
         if (x.shape, x.dtype) != (y.shape, y.dtype):
             found.append(f"differs: weight '{name}': {x.shape} {x.dtype} and {y.shape} {y.dtype}")
-        elif (one := compare_tensor(name, x, y, tolerance)).error:
+        elif (one := compare_tensor(name, x, y, 0.0)).error:
             found.append(f"differs: weight '{name}': max |a-b| {one.error:.3g} ({one.relative:.3g} of the largest)")
     return found
 

@@ -5,24 +5,17 @@ from pathlib import Path
 from typing import Any
 
 from xdsl.dialects import func, memref
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, StringAttr
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, StringAttr
 from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
+from mlc.dialects.syntax.source_nodes import origins_of
 from mlc.driver.describe.program import ProgramDescription, program_of
 from mlc.lowering.graph_to_main.convert import bytes_of, plan_of
 from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.support.copies import contiguous
 from mlc.support.weights import WeightStore
 from mlc.validation.plans.plan_places import Places
-
-
-def origins_of(op: Operation) -> tuple[str, ...]:
-    """The names of the source nodes that an operation computes."""
-    origins = op.attributes.get("origins") or op.properties.get("origins")
-    if isinstance(origins, ArrayAttr):
-        return tuple(name.data for name in origins.data if isinstance(name, StringAttr))
-    return ()
 
 
 def describe(main: func.FuncOp, flops: Mapping[str, int], schedules: Mapping[str, str]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, DimsAttr, FloorDiv, L
 from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import dtype_name, element_of, product, shape_of
 from mlc.dialects.scalar import byte_size
-from mlc.driver.describe import origins_of
+from mlc.dialects.syntax.source_nodes import origins_of
 from mlc.driver.describe.program import ProgramDescription, program_of
 from mlc.frontends.common.model import Model, counted_outputs
 from mlc.lowering.graph_to_main.sizes import SizeReader

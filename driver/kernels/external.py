@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -141,9 +140,7 @@ def _packed(arrays: Sequence[Any]) -> tuple[bytes, list[int]]:
     return bytes(data), offsets
 
 
-def check_external(
-    code: ExternalCode, function: FuncOp, ctx: Context, recorded: Mapping[str, Any], options: Options
-) -> None:
+def check_external(code: ExternalCode, function: FuncOp, recorded: Mapping[str, Any], options: Options) -> None:
     """
     Compare the code with the function in the reference interpreter, as `--validate-each` does with our own kernels.
 

@@ -14,10 +14,12 @@ from xdsl.passes import ModulePass
 
 from mlc.codegen.link import has_compiler, link_shared
 from mlc.dialects.attributes import EXTERNAL_COMPILER, GRAPH_DEVICE, MAIN_SYMBOLS
+from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
+from mlc.dialects.syntax.source_nodes import origins_of
 from mlc.driver.cache import Cache, key_of
-from mlc.driver.describe import describe, origins_of, write_weights
+from mlc.driver.describe import describe, write_weights
 from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, rooms, signature_of
 from mlc.driver.kernels.flops import VALIDATED_EFFORT, effort_of, flops_of
@@ -95,10 +97,9 @@ class Compilation:
         """Run all stages; the artifact stands in a new directory inside `directory`."""
         specs = signature_of(self.model)
         main, sources = self.plan()
-        symbolic = MAIN_SYMBOLS in main.attributes
         if not self.options.parts:
             branches = any(op.regions for op in main.body.block.ops)
-            expect_graph({"symbols": symbolic, "control_flow": branches})
+            expect_graph({"symbols": MAIN_SYMBOLS in main.attributes, "control_flow": branches})
         flops = {name: flops_of(op) for name, op in sources.items()}
         with drafted(directory) as draft:
             with self.timing.phase("kernels"):
@@ -106,36 +107,7 @@ class Compilation:
             with self.timing.phase("link"):
                 link = partial(link_shared, libraries=self.libraries())
                 draft.write_objects(objects, link if is_host(self.target) and has_compiler() else None)
-            schedules = {name: code.schedule for name, code in self.kernels.items()}
-            if symbolic:
-                shapes = {name: kernel_shapes(op) for name, op in sources.items()}
-                description = describe_symbolic(main, shapes, flops, schedules)
-            else:
-                description = describe(main, {name: n for name, n in flops.items() if isinstance(n, int)}, schedules)
-            for node in description["nodes"]:
-                if (device := device_of(sources[node["kernel"]])) is not None:
-                    node["device"] = device
-            workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
-            pools = checked_pools(main, workspace)
-            draft.model |= {
-                "name": self.name,
-                "entry": MAIN,
-                "target": _facts(self.host, self.target, self.devices.values()),
-                **self.placement(),
-                "threads": self.options.threads,
-                **specs,
-                **_structure(self.model),
-                **description,
-                **({"pools": pools} if pools else {}),
-                "workspace_bytes": description["plan"]["bytes"] + workspace,
-                "kernel_workspace_bytes": workspace,
-                "kernel_rooms": rooms(description["nodes"], {n: k.symbolic_bytes for n, k in self.kernels.items()}),
-                "scratch_bytes": max((code.scratch_bytes for code in self.kernels.values()), default=0),
-                "weights_bytes": self.weights_bytes,
-                "functions": self.functions(),
-                "libraries": self.libraries(),
-                "report": self.report(len(description["nodes"])),
-            }
+            draft.model |= self.facts(main, specs, self.description(main, sources, flops))
             artifact = draft.finish()
         if self.validators and not self.options.memory.separate:
             from mlc.driver.compare.validated import check_program
@@ -143,6 +115,43 @@ class Compilation:
             for validator in self.validators:
                 check_program(artifact, validator, self.target, self.options.threads)
         return artifact
+
+    def facts(self, main: FuncOp, specs: Mapping[str, Any], description: Mapping[str, Any]) -> dict[str, Any]:
+        """What model.json says of the program; `specs` are its inputs and outputs, `description` has its calls."""
+        workspace = max((code.workspace_bytes for code in self.kernels.values()), default=0)
+        pools = checked_pools(main, workspace)
+        return {
+            "name": self.name,
+            "entry": MAIN,
+            "target": _facts(self.host, self.target, self.devices.values()),
+            **self.placement(),
+            "threads": self.options.threads,
+            **specs,
+            **_structure(self.model),
+            **description,
+            **({"pools": pools} if pools else {}),
+            "workspace_bytes": description["plan"]["bytes"] + workspace,
+            "kernel_workspace_bytes": workspace,
+            "kernel_rooms": rooms(description["nodes"], {n: k.symbolic_bytes for n, k in self.kernels.items()}),
+            "scratch_bytes": max((code.scratch_bytes for code in self.kernels.values()), default=0),
+            "weights_bytes": self.weights_bytes,
+            "functions": self.functions(),
+            "libraries": self.libraries(),
+            "report": self.report(len(description["nodes"])),
+        }
+
+    def description(self, main: FuncOp, sources: Mapping[str, FuncOp], flops: Mapping[str, Dim]) -> dict[str, Any]:
+        """The calls of @main, their values, and the devices on which they run."""
+        schedules = {name: code.schedule for name, code in self.kernels.items()}
+        if MAIN_SYMBOLS in main.attributes:
+            shapes = {name: kernel_shapes(op) for name, op in sources.items()}
+            found = describe_symbolic(main, shapes, flops, schedules)
+        else:
+            found = describe(main, {name: n for name, n in flops.items() if isinstance(n, int)}, schedules)
+        for node in found["nodes"]:
+            if (device := device_of(sources[node["kernel"]])) is not None:
+                node["device"] = device
+        return found
 
     def plan(self) -> tuple[FuncOp, dict[str, FuncOp]]:
         """@main on buffers, and the kernels that it calls, still on the graph level."""
@@ -314,7 +323,7 @@ class Compilation:
         code = compile_external(function, self.model.weights, target)
         self.extra |= code.objects
         if self.options.validate:
-            check_external(code, function, self.ctx, self.recorded, self.options)
+            check_external(code, function, self.recorded, self.options)
         return code.kernel
 
     def work(

@@ -183,12 +183,11 @@ def build_artifact(
     options: Options,
     shapes: Shapes | None,
     cache: Cache | None,
-    timing: PhaseTimer | None = None,
     symbols: Mapping[str, Sequence[int]] | None = None,
     name: str = "",
 ) -> tuple[Artifact, bool]:
     """The compiled model, and whether its directory belongs to the caller (it is not the cache's)."""
-    timing = timing or PhaseTimer()
+    timing = PhaseTimer()
     key = ""
     if isinstance(source, str | os.PathLike):
         path = Path(source)

@@ -162,9 +162,3 @@ def compiler_passes() -> list[str]:
     """The names of the passes that may be named in a PassContext, in order."""
     parts = [f"{part}-O{level}" for part in ("graph", "kernel") for level in range(MAX_LEVEL, -1, -1)]
     return list(dict.fromkeys(one for part in parts if part in PIPELINES for one in pass_names(part)))
-
-
-def level_of(name: str) -> int:
-    """The lowest optimisation level at which the compiler runs a graph pass; 0 for any other pass."""
-    found = [step.since for step in COMPILER if step.stage == "graph" and name in pass_names(step.spec)]
-    return min(found, default=0)

@@ -36,11 +36,6 @@ from mlc.support.alignment import ALIGNMENT
 BYTES = MemRefType(i8, [DYNAMIC_INDEX])
 
 
-def is_symbolic(main: func.FuncOp) -> bool:
-    """Whether an input of a function has symbolic sizes."""
-    return any(isinstance(t, TensorType) and not t.has_static_shape() for t in main.function_type.inputs)
-
-
 def input_symbols(main: func.FuncOp) -> dict[str, SymbolAttr]:
     """The symbols in the sizes of the inputs, in order, each with its range."""
     known = main.attributes.get(GRAPH_SYMBOLS)
@@ -160,4 +155,4 @@ def ordered(
     return [inner[roots[k]] for k in order], before
 
 
-__all__ = ["SymbolicPlan", "input_symbols", "is_symbolic", "lifetimes_of"]
+__all__ = ["SymbolicPlan", "input_symbols", "lifetimes_of"]

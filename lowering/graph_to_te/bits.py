@@ -10,8 +10,8 @@ from mlc.dialects.graph.ops import bits, trigonometry
 from mlc.dialects.scalar import make
 from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import Scalar, Tensor
-from mlc.lowering.graph_to_te.elementwise import Binary, broadcast_read, of_values
-from mlc.lowering.graph_to_te.table import lowering, shape_of_result, stage_name
+from mlc.lowering.graph_to_te.elementwise import lower_binary, of_values
+from mlc.lowering.graph_to_te.table import lowering, stage_name
 
 
 def _shift(x: Scalar, y: Scalar, op: bits.BitwiseOp) -> Scalar:
@@ -26,22 +26,15 @@ def _shift(x: Scalar, y: Scalar, op: bits.BitwiseOp) -> Scalar:
     return shifted if shift is arith.ShRSIOp else te.where(inside, shifted, 0)
 
 
-BINARY: dict[type[Operation], Binary] = {
-    bits.BitwiseAndOp: of_values(lambda x, y: x & y),
-    bits.BitwiseOrOp: of_values(lambda x, y: x | y),
-    bits.BitwiseXorOp: of_values(lambda x, y: x ^ y),
-    bits.ShiftLeftOp: _shift,
-    bits.ShiftRightOp: _shift,
-}
-
-
-@lowering(*BINARY)
-def binary(op: Operation, x: Tensor, y: Tensor) -> Tensor:
-    """One integer operation an element."""
-    compute = BINARY[type(op)]
-    return te.compute(
-        shape_of_result(op), lambda *i: compute(broadcast_read(x, i), broadcast_read(y, i), op), stage_name(op)
-    )
+lower_binary(
+    {
+        bits.BitwiseAndOp: of_values(lambda x, y: x & y),
+        bits.BitwiseOrOp: of_values(lambda x, y: x | y),
+        bits.BitwiseXorOp: of_values(lambda x, y: x ^ y),
+        bits.ShiftLeftOp: _shift,
+        bits.ShiftRightOp: _shift,
+    }
+)
 
 
 @lowering(bits.BitwiseNotOp)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerType, f32, i1
@@ -191,17 +191,20 @@ def _unary(op: Operation, x: Tensor) -> Tensor:
     return te.compute(x.shape, lambda *i: fn(x[i], op), stage_name(op))
 
 
-def _pair(op: Operation, x: Tensor, y: Tensor) -> Tensor:
-    fn = BINARY[type(op)]
-    return te.compute(
-        shape_of_result(op), lambda *i: fn(broadcast_read(x, i), broadcast_read(y, i), op), stage_name(op)
-    )
+def lower_binary(table: Mapping[type[Operation], Binary]) -> None:
+    """Register the ops of a table: one expression of two elements, which are broadcast as numpy does."""
+
+    def binary(op: Operation, x: Tensor, y: Tensor) -> Tensor:
+        fn = table[type(op)]
+        return te.compute(
+            shape_of_result(op), lambda *i: fn(broadcast_read(x, i), broadcast_read(y, i), op), stage_name(op)
+        )
+
+    lowering(*table)(binary)
 
 
-for _op in UNARY:
-    lowering(_op)(_unary)
-for _op in BINARY:
-    lowering(_op)(_pair)
+lowering(*UNARY)(_unary)
+lower_binary(BINARY)
 
 
 @lowering(OnDeviceOp)

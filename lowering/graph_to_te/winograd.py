@@ -69,11 +69,16 @@ class Tiles:
 @lowering(Conv2dWinogradOp)
 def conv2d_winograd(op: Conv2dWinogradOp, x: Tensor, u: Tensor) -> Tensor:
     """The stages of the convolution; each transform is two stages, columns and then rows."""
-    n, _, height, width, block = shape = shape_of_result(op)
-    bt, _, at = MATRICES[op.tile]
+    n, _, height, width, _ = shape_of_result(op)
+    grid = Tiles((n, tiles(height, op.tile), tiles(width, op.tile)))
+    return _output(op, grid, _products(op, grid, _input(op, grid, x), u))
+
+
+def _input(op: Conv2dWinogradOp, grid: Tiles, x: Tensor) -> Tensor:
+    """The transform of the input's tiles: its columns, then its rows."""
+    bt, _, _ = MATRICES[op.tile]
     m, t = op.tile, op.tile + 2
-    grid = Tiles((n, tiles(height, m), tiles(width, m)))
-    (ic, ii), (oc, oi) = x.shape[1::3], u.shape[2::3]
+    ic, ii = x.shape[1::3]
     top, left = op.padding[:2]
 
     def column_sums(c: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> Scalar:
@@ -90,10 +95,15 @@ def conv2d_winograd(op: Conv2dWinogradOp, x: Tensor, u: Tensor) -> Tensor:
     def row_sums(c: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> Scalar:
         return transformed(bt, [columns[(c, a, j, *rest)] for j in range(t)], b)
 
-    shape_v, axes_v = (ic, t, t, *grid.shape, ii), ["ic", "a", "b", *grid.names, "ii"]
-    columns = te.compute(shape_v, column_sums, "v_columns", axes=axes_v, attrs=te.NO_INLINE)
-    v = te.compute(shape_v, row_sums, "v", axes=axes_v, attrs=te.NO_INLINE)
-    each = u.shape[3]
+    shape, axes = (ic, t, t, *grid.shape, ii), ["ic", "a", "b", *grid.names, "ii"]
+    columns = te.compute(shape, column_sums, "v_columns", axes=axes, attrs=te.NO_INLINE)
+    return te.compute(shape, row_sums, "v", axes=axes, attrs=te.NO_INLINE)
+
+
+def _products(op: Conv2dWinogradOp, grid: Tiles, v: Tensor, u: Tensor) -> Tensor:
+    """The product of the transformed tiles and weights at each of the t x t points."""
+    t, each, ii = op.tile + 2, u.shape[3], v.shape[-1]
+    oc, oi = u.shape[2::3]
     ico, ici = te.reduce_axis(each, "ic"), te.reduce_axis(ii, "ii")
 
     def multiplied_at(o: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> te.Reduction:
@@ -101,16 +111,24 @@ def conv2d_winograd(op: Conv2dWinogradOp, x: Tensor, u: Tensor) -> Tensor:
         first = o // (oc // op.groups) * each if op.groups > 1 else 0
         return te.sum(v[(ico + first, a, b, *k, ici)] * u[a, b, o, ico, ici, e], axis=[ico, ici])
 
-    products = te.compute(
+    return te.compute(
         (oc, t, t, *grid.shape, oi), multiplied_at, "m", axes=["oc", "a", "b", *grid.names, "oi"], reduce=[ico, ici],
         attrs=te.NO_INLINE,
     )  # fmt: skip
 
-    def out_columns(o: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> Scalar:
+
+def _output(op: Conv2dWinogradOp, grid: Tiles, products: Tensor) -> Tensor:
+    """The transform of the products to the pixels of the result: its columns, then its rows."""
+    shape = shape_of_result(op)
+    _, _, at = MATRICES[op.tile]
+    m, t, block = op.tile, op.tile + 2, shape[-1]
+    oc, oi = products.shape[0], products.shape[-1]
+
+    def column_sums(o: IndexExpr, a: IndexExpr, b: IndexExpr, *rest: IndexExpr) -> Scalar:
         return transformed(at, [products[(o, i, b, *rest)] for i in range(t)], a)
 
     summed = te.compute(
-        (oc, m, t, *grid.shape, oi), out_columns, "y_columns", axes=["oc", "a", "b", *grid.names, "oi"],
+        (oc, m, t, *grid.shape, oi), column_sums, "y_columns", axes=["oc", "a", "b", *grid.names, "oi"],
         attrs=te.NO_INLINE,
     )  # fmt: skip
 

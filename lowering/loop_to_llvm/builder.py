@@ -325,7 +325,7 @@ class Builder:
         self.append(llvm.CondBrOp(condition, then, list(then_args), other, list(args)))
 
 
-def machine_function(name: str, args: Sequence[Attribute], external: bool, align: int) -> tuple[llvm.FuncOp, Block]:
+def machine_function(name: str, args: Sequence[Attribute], external: bool) -> tuple[llvm.FuncOp, Block]:
     """A function that returns i32, and its entry block; its pointer arguments are `noalias`."""
     block = Block(arg_types=args)
     attrs = ArrayAttr(

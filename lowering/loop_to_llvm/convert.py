@@ -394,7 +394,7 @@ def lower_kernel(
     kernel.places, (kernel.workspace_bytes, kernel.scratch_bytes) = static_places(func)
     kernel.matrices = matrix_values(func, instructions)
     kernel.symbolic = any(isinstance(arg.type, IndexType) for arg in func.args)
-    op, entry = machine_function(kernel.name, [PTR, PTR], True, 8)
+    op, entry = machine_function(kernel.name, [PTR, PTR], True)
     op.location = func.location
     args, rt = entry.args
     f = FunctionLowering(kernel, entry, rt, None)

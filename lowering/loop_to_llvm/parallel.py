@@ -43,7 +43,7 @@ def lower_parallel(f: FunctionLowering, op: loop.ForOp) -> None:
     """
     b, kernel, nest = f.b, f.kernel, _nest(op)
     name = f"{kernel.name}.parallel{len(kernel.functions)}"
-    func, entry = machine_function(name, [PTR, PTR, i32, i32], False, 8)
+    func, entry = machine_function(name, [PTR, PTR, i32, i32], False)
     kernel.functions.append(func)
     rt, ctx, task, thread = entry.args
     g = type(f)(kernel, entry, rt, thread)
@@ -126,7 +126,7 @@ def lower_cold(f: FunctionLowering, op: loop.ForOp) -> None:
     """Outline a rarely executed loop, so that it does not affect register allocation in the hot code."""
     b, kernel = f.b, f.kernel
     name = f"{kernel.name}.cold{len(kernel.functions)}"
-    func, entry = machine_function(name, [PTR, PTR, i32], False, 8)
+    func, entry = machine_function(name, [PTR, PTR, i32], False)
     func.properties["passthrough"] = ArrayAttr([StringAttr("cold"), StringAttr("noinline")])
     kernel.functions.append(func)
     rt, ctx, thread = entry.args

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from xdsl.dialects import arith, math
 from xdsl.dialects.builtin import IndexType
@@ -14,14 +14,10 @@ from mlc.support.errors import fail
 
 Values = dict[SSAValue, SSAValue]
 
-# loop.compare predicates by the numbers of arith's predicates.
 
-
-def convert_body(
-    stage: te.ComputeOp, block: Block, buffers: Values, axes: Sequence[SSAValue] | None = None
-) -> list[SSAValue]:
-    """Append the body of `stage` to `block`; `axes` are its axes there (default: the arguments of the block)."""
-    values: Values = dict(zip(stage.axes, block.args if axes is None else axes, strict=True))
+def convert_body(stage: te.ComputeOp, block: Block, buffers: Values) -> list[SSAValue]:
+    """Append the body of `stage` to `block`, whose arguments are its axes there."""
+    values: Values = dict(zip(stage.axes, block.args, strict=True))
     values |= {v: b for v, b in buffers.items() if isinstance(v.type, IndexType)}  # the kernel's symbols
     return convert_ops(stage, stage.body.block, block, values, buffers)
 

@@ -47,7 +47,7 @@ def factor_stage(stage: te.ComputeOp) -> None:
     for value in product.operands:
         read = value.owner
         if isinstance(read, te.ReadOp) and read.mask is None and (found := _factor(stage, read)) is not None:
-            _rewrite(stage, read, *found)
+            _rewrite(stage, *found)
             return
 
 
@@ -80,7 +80,7 @@ def _positions(inner: te.ComputeOp, read: te.ReadOp, numbers: dict[SSAValue, int
     return list(zip(inner.axes, read.map.data, strict=True))
 
 
-def _rewrite(stage: te.ComputeOp, read: te.ReadOp, inner: te.ComputeOp, factor: te.ReadOp, at: list[Index]) -> None:
+def _rewrite(stage: te.ComputeOp, inner: te.ComputeOp, factor: te.ReadOp, at: list[Index]) -> None:
     """Remove the factor from the stage that is read, and multiply the sum by it in a new stage."""
     product = inner.yield_op.values[0].owner
     assert isinstance(product, arith.MulfOp)

@@ -23,17 +23,19 @@ def draw(roofline: Roofline, title: str) -> str:
         *canvas.key(roofline),
         *(canvas.dot(dot) for dot in roofline.dots),
         *(canvas.number(dot, number) for number, dot in enumerate(roofline.labelled(), 1)),
-        _text(_LEFT, 24, title, 'font-size="17" font-weight="bold"'),
-        _text(_LEFT, 44, str(roofline.machine), 'fill="#555555"'),
+        svg_text(_LEFT, 24, title, 'font-size="17" font-weight="bold"'),
+        svg_text(_LEFT, 44, str(roofline.machine), 'fill="#555555"'),
     ]
     return _HEAD + "\n".join(parts) + "\n</svg>\n"
 
 
-def _text(x: float, y: float, content: str, style: str = "") -> str:
+def svg_text(x: float, y: float, content: str, style: str = "") -> str:
+    """A text that begins at a place, or stands there as its style says."""
     return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(content)}</text>'
 
 
-def _line(x0: float, y0: float, x1: float, y1: float, style: str) -> str:
+def svg_line(x0: float, y0: float, x1: float, y1: float, style: str) -> str:
+    """A line between two places."""
     return f'<line x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}" {style}/>'
 
 
@@ -59,26 +61,26 @@ class _Canvas:
         grid = 'stroke="#e4e4e4"'
         parts: list[str] = []
         for tick in _ticks(*self.x_range):
-            parts.append(_line(self.x(tick), top, self.x(tick), bottom, grid))
-            parts.append(_text(self.x(tick), bottom + 18, f"{tick:g}", 'text-anchor="middle"'))
+            parts.append(svg_line(self.x(tick), top, self.x(tick), bottom, grid))
+            parts.append(svg_text(self.x(tick), bottom + 18, f"{tick:g}", 'text-anchor="middle"'))
         for tick in _ticks(*self.y_range):
-            parts.append(_line(left, self.y(tick), right, self.y(tick), grid))
-            parts.append(_text(left - 8, self.y(tick) + 4, f"{tick:g}", 'text-anchor="end"'))
-        parts.append(_line(left, bottom, right, bottom, 'stroke="#222222"'))
-        parts.append(_line(left, top, left, bottom, 'stroke="#222222"'))
-        parts.append(_text((left + right) / 2, HEIGHT - 16, "flops a byte", 'text-anchor="middle"'))
+            parts.append(svg_line(left, self.y(tick), right, self.y(tick), grid))
+            parts.append(svg_text(left - 8, self.y(tick) + 4, f"{tick:g}", 'text-anchor="end"'))
+        parts.append(svg_line(left, bottom, right, bottom, 'stroke="#222222"'))
+        parts.append(svg_line(left, top, left, bottom, 'stroke="#222222"'))
+        parts.append(svg_text((left + right) / 2, HEIGHT - 16, "flops a byte", 'text-anchor="middle"'))
         turned = f'text-anchor="middle" transform="rotate(-90 18 {(top + bottom) / 2:.1f})"'
-        return [*parts, _text(18, (top + bottom) / 2, "GFLOP/s", turned)]
+        return [*parts, svg_text(18, (top + bottom) / 2, "GFLOP/s", turned)]
 
     def roof(self, name: str, colour: str, start: tuple[float, float], end: tuple[float, float]) -> str:
         """One roof, its name along it."""
         x0, y0, x1, y1 = self.x(start[0]), self.y(start[1]), self.x(end[0]), self.y(end[1])
-        line = _line(x0, y0, x1, y1, f'stroke="{colour}" stroke-width="1.6"')
+        line = svg_line(x0, y0, x1, y1, f'stroke="{colour}" stroke-width="1.6"')
         if y0 == y1:
-            return line + _text(x1 - 4, y1 - 6, name, f'fill="{colour}" text-anchor="end"')
+            return line + svg_text(x1 - 4, y1 - 6, name, f'fill="{colour}" text-anchor="end"')
         angle = degrees(atan2(y1 - y0, x1 - x0))
         x, y = x0 + 0.12 * (x1 - x0), y0 + 0.12 * (y1 - y0) - 5
-        return line + _text(x, y, name, f'fill="{colour}" transform="rotate({angle:.1f} {x:.1f} {y:.1f})"')
+        return line + svg_text(x, y, name, f'fill="{colour}" transform="rotate({angle:.1f} {x:.1f} {y:.1f})"')
 
     def dot(self, dot: Dot) -> str:
         """One kernel."""
@@ -91,7 +93,7 @@ class _Canvas:
     def number(self, dot: Dot, number: int) -> str:
         """The number by which the key names a kernel."""
         style = 'text-anchor="middle" font-weight="bold"'
-        return _text(self.x(dot.x), self.y(dot.y) + 4, str(number), style)
+        return svg_text(self.x(dot.x), self.y(dot.y) + 4, str(number), style)
 
     def key(self, roofline: Roofline) -> list[str]:
         """The names of the numbered kernels, and what the colours mean."""
@@ -104,7 +106,7 @@ class _Canvas:
         for index, (colour, what) in enumerate(lines):
             y = top + 15 + 17 * index
             parts.append(f'<circle cx="{left + 10:.0f}" cy="{y - 4:.0f}" r="5" fill="{colour}" fill-opacity="0.55"/>')
-            parts.append(_text(left + 20, y, what, 'font-size="11"'))
+            parts.append(svg_text(left + 20, y, what, 'font-size="11"'))
         return parts
 
 

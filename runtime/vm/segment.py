@@ -8,8 +8,7 @@ the addresses of inputs and outputs are written at each call. Code with branches
 from __future__ import annotations
 
 import ctypes
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from mlc.runtime.artifact import WEIGHTS, Artifact
 from mlc.runtime.code import Toolchain
 from mlc.runtime.executable import load_code, mapped
 from mlc.runtime.functions import CalledFunctions
-from mlc.runtime.program import Number
+from mlc.runtime.program import CELLS, Number, number_of
 from mlc.runtime.sizes import Bound, Sizes, evaluate, symbolic_buffer_bytes
 from mlc.runtime.vm.memory import WorkspaceBlocks
 from mlc.runtime.vm.program import SegmentCode
@@ -27,11 +26,6 @@ from mlc.support.abi import KERNEL
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError
 
-_COMPUTE: dict[str, Callable[[int, int], int]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "min": min, "max": max, "and": lambda a, b: a & b,
-    "<": operator.lt,
-}  # fmt: skip
-_CELLS = {"i1": ctypes.c_bool, "i8": ctypes.c_int8, "i32": ctypes.c_int32, "i64": ctypes.c_int64}
 _RUN_CALLS = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
 _LAID_OUT = 8
 """Combinations of sizes whose calls are kept laid out."""
@@ -286,20 +280,11 @@ class _Stepping:
 
     def number(self, number: Number) -> int:
         """The current value of a number."""
-        if isinstance(number, int):
-            return number
-        if not isinstance(number, Mapping):
-            name, x, y = number
-            return int(_COMPUTE[name](self.number(x), self.number(y)))
-        ((kind, what),) = number.items()
-        if kind == "size":
-            return evaluate(what, self.bound.values if self.bound else {})
-        assert isinstance(what, int)
-        return self.done[what] if kind == "loop" else int(self._cell(what).value)
+        return number_of(number, self.bound.values if self.bound else {}, self.done, self._cell)
 
     def _cell(self, value: int) -> Any:
         """The one element of a value."""
-        return _CELLS[self.segment.values[value]["dtype"].removeprefix("u")].from_address(self.pointer(value))
+        return CELLS[self.segment.values[value]["dtype"].removeprefix("u")].from_address(self.pointer(value))
 
 
 __all__ = ["Segment"]

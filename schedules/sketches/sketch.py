@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from mlc.dialects import sched
-from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise
+from mlc.schedules.analysis import KernelInfo, Stage, followers
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.registry import strategy
 from mlc.schedules.sketches.rfactor import factor_reduction, partial_counts
@@ -37,7 +37,7 @@ def _schedule(s: ScheduleBuilder, kernel: KernelInfo, st: Stage, target: Target,
     """The schedule of one stage; the stages behind it that are computed in its tiles."""
     counts = partial_counts(st)
     parts = s.choose(f"{st.name}_rfactor", counts, counts[0]) if len(counts) > 1 else 1
-    fused = _fused(s, st, followers(kernel, st))
+    fused = _fused(s, st, followers(kernel, st) if may_fuse(st) else [])
     caches = may_cache(st) and s.choose(f"{st.name}_cache", ON_OFF, "off") == "on"
     tiled = TiledStage(s, st, target, threads, levels=3 if has_reuse(st) else 1)
     if parts > 1:
@@ -71,15 +71,6 @@ def has_reuse(st: Stage) -> bool:
     return st.is_reduction and any(not r.uses(k) for r in st.reads for k in long)
 
 
-def followers(kernel: KernelInfo, st: Stage) -> list[Stage]:
-    """The pointwise stages directly behind a reduction whose other operands are computed before it."""
-    if not st.is_reduction or not st.num_spatial:
-        return []
-    found: list[Stage] = []
-    known = {*kernel.before(st), st}
-    for c in kernel.after(st):
-        if not reads_pointwise(c, st) or not set(kernel.producers(c)) <= known or c.has_computed_mask:
-            break
-        found.append(c)
-        known.add(c)
-    return found if prod(st.extents[: st.num_spatial]) > 1 else []
+def may_fuse(st: Stage) -> bool:
+    """Whether the stages behind may be computed in the tiles of a stage: a reduction of more than one point."""
+    return st.is_reduction and prod(st.extents[: st.num_spatial]) > 1

@@ -102,7 +102,7 @@ def parts_of(kernel: KernelInfo) -> AttentionStages | None:
         return None
     if (query.tensor in kernel.by_result) != bool(front) or bool(front) != ((rank - 2) in scores.symbolic):
         return None
-    if value.uses(rank - 2) or value.step(rank - 1, mix.ranges) != 1:
+    if value.uses(rank - 2) or value.step(rank - 1) != 1:
         return None
     after = kernel.after(mix)
     if any(st.is_reduction or len(st.extents) != rank for st in after) or len(after) > 1:
@@ -344,7 +344,7 @@ class AttentionSchedule:
         st, key = self.parts.scores, self.parts.key
         if st.symbolic or self.worth_copying(key) or not all(e.is_affine for e in key.exprs):
             return False
-        along, apart = (key.step(axis, st.ranges) for axis in (self.parts.rank - 1, st.reduce[0]))
+        along, apart = (key.step(axis) for axis in (self.parts.rank - 1, st.reduce[0]))
         held = streams(FLOAT_BYTES * (apart or 0), self.target)
         return along == 1 and held < st.extents[-1] and self.queries_of_a_task >= COPIED_QUERIES
 

@@ -107,7 +107,7 @@ class ContractionSchedule(ContractionSizes):
         """The reduction loops in order, and those that are part of the register tile, if any."""
         r, st, size, k_inner = self.roles, self.stage, self.size, list[Handle]()
         if self.reads_planes:  # channel by channel: those of one pixel lie far apart
-            order = sorted(range(len(reduce)), key=lambda n: -(r.vector.step(st.reduce[n], st.ranges) or 0))
+            order = sorted(range(len(reduce)), key=lambda n: -(r.vector.step(st.reduce[n]) or 0))
             reduce = [reduce[n] for n in order]
         if r.dot:
             k_outer, k = self._split(reduce[-1], st.extents[-1], size.depth * self.width)
@@ -181,7 +181,7 @@ class ContractionSchedule(ContractionSizes):
     def _packed_row_tiles(self) -> int:
         """The row tiles that share a copied panel of V, at least."""
         st, read = self.stage, self.roles.vector
-        apart = FLOAT_BYTES * (read.step(st.reduce[-1], st.ranges) or 0)
+        apart = FLOAT_BYTES * (read.step(st.reduce[-1]) or 0)
         if self.target.vector_bits < PACKED_LONG_BITS or leave_l2(st.depth, apart, self.target):
             return PACKED_ROW_TILES
         return PACKED_LONG_ROW_TILES

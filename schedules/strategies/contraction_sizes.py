@@ -180,7 +180,7 @@ class ContractionSizes:
     def _weaves_words(self) -> bool:
         """Whether each sum's word is woven from the lanes of several loads, as in a depthwise window of bytes."""
         r = self.roles
-        return r.vector.unit > 1 and r.scalar.uses(r.lanes) and r.scalar.step(r.lanes, self.stage.ranges) == 1
+        return r.vector.unit > 1 and r.scalar.uses(r.lanes) and r.scalar.step(r.lanes) == 1
 
     def _most_columns(self) -> int:
         """The columns that a tile may have."""
@@ -274,7 +274,7 @@ class ContractionSizes:
         r = self.roles
         if not self.slides or self.size.pixels > 1 or r.vector.unit > 1:
             return False
-        return self.target.masked_memory and r.scalar.step(r.lanes, self.stage.ranges) == 1
+        return self.target.masked_memory and r.scalar.step(r.lanes) == 1
 
     @property
     def reads_planes(self) -> bool:
@@ -308,7 +308,7 @@ class ContractionSizes:
         """
         st, r = self.stage, self.roles
         of_scalars, of_vectors = (
-            (read.step(st.reduce[-1], st.ranges) or 1) * read.unit * read.element_bytes for read in (r.scalar, r.vector)
+            (read.step(st.reduce[-1]) or 1) * read.unit * read.element_bytes for read in (r.scalar, r.vector)
         )
         apart = of_scalars >= LINE_BYTES
         within = of_vectors % (self.width * r.vector.unit * r.vector.element_bytes) != 0

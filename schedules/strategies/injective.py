@@ -85,7 +85,7 @@ def _computes_columns(st: Stage) -> bool:
     Rows of such a picture are read one by one, so that nothing else is left to compute for a row.
     """
     last = len(st.extents) - 1
-    return last not in st.symbolic and any(r.step(last, st.ranges) is None for r in st.reads)
+    return last not in st.symbolic and any(r.step(last) is None for r in st.reads)
 
 
 def _fuse_runs(s: ScheduleBuilder, st: Stage, loops: list[SSAValue], extents: list[int], first: int) -> None:
@@ -102,11 +102,11 @@ def turned_axis(st: Stage, target: Target) -> int | None:
     last, width = len(st.extents) - 1, target.lanes("f32")
     if st.extents[last] < LEAST_LANES or last in st.symbolic:
         return None
-    strided = [r for r in st.reads if r.step(last, st.ranges) not in (0, 1)]
+    strided = [r for r in st.reads if r.step(last) not in (0, 1)]
     for axis in range(last - 1, -1, -1):
         if strided and st.extents[axis] >= width // 2 and axis not in st.symbolic:
             masked = not target.masked_memory and any(m.uses(axis) for r in strided for m in r.mask)
-            if not masked and all(r.step(axis, st.ranges) == 1 for r in strided):
+            if not masked and all(r.step(axis) == 1 for r in strided):
                 return axis
     return None
 
@@ -151,8 +151,8 @@ def deinterleaved_axis(st: Stage) -> int | None:
         channels = st.extents[axis]
         if not 1 < channels < LEAST_LANES or {axis, last} & st.symbolic:
             continue
-        apart = [r for r in st.reads if r.step(axis, st.ranges) != 0 or any(m.uses(axis) for m in r.mask)]
-        steps = {(r.step(axis, st.ranges), r.step(last, st.ranges)) for r in apart}
+        apart = [r for r in st.reads if r.step(axis) != 0 or any(m.uses(axis) for m in r.mask)]
+        steps = {(r.step(axis), r.step(last)) for r in apart}
         if steps == {(1, channels)} and not any(r.mask for r in apart):
             return axis
     return None
@@ -167,8 +167,8 @@ def interleaves(st: Stage, target: Target) -> bool:
         return False
     if any(m.uses(last) or m.uses(last - 1) for r in st.reads for m in r.mask):
         return False
-    apart = any(r.step(last, st.ranges) not in (0, 1) for r in st.reads)
-    return apart and all(r.step(last - 1, st.ranges) in (0, 1) for r in st.reads)
+    apart = any(r.step(last) not in (0, 1) for r in st.reads)
+    return apart and all(r.step(last - 1) in (0, 1) for r in st.reads)
 
 
 def _schedule_interleaved(s: ScheduleBuilder, st: Stage, loops: list[SSAValue], target: Target, threads: int) -> None:
@@ -195,7 +195,7 @@ def _is_one_run(st: Stage, axis: int) -> bool:
     if axis - 1 in st.symbolic:
         return False
     for r in st.reads:
-        outer, inner = r.step(axis - 1, st.ranges), r.step(axis, st.ranges)
+        outer, inner = r.step(axis - 1), r.step(axis)
         if outer is None or inner is None or outer != inner * st.extents[axis]:
             return False
         if any(m.uses(axis) or m.uses(axis - 1) for m in r.mask):

@@ -72,7 +72,7 @@ def product_roles(stage: Stage) -> Roles | None:
     rows = [k for k in long[:-1] if scalar.uses(k) and not vector.uses(k)]
     if len(rows) != 1 or any(read.mask for read in stage.factors) or not all(e.is_affine for e in scalar.exprs):
         return None
-    if vector.step(lanes, stage.ranges) == 1:
+    if vector.step(lanes) == 1:
         return Roles(scalar, vector, lanes, rows[0], None)
     plain = all(e.is_affine for e in vector.exprs) and len(vector.shape) >= 2
     if not plain or stage.extents[rows[0]] < TRANSPOSED_ROWS or stage.extents[lanes] < LEAST_LANES:
@@ -90,8 +90,8 @@ class MatmulSchedule(ContractionSchedule):
         size, read = super().tile(), self.roles.scalar
         if size.words > 1:
             return size
-        apart = read.step(self._rows, self.stage.ranges)
-        along = 1 if read.unit > 1 else read.step(self.stage.reduce[-1], self.stage.ranges)
+        apart = read.step(self._rows)
+        along = 1 if read.unit > 1 else read.step(self.stage.reduce[-1])
         if along != 1 or not apart or size.pixels > 1:
             return size
         most = streams(FLOAT_BYTES * apart, self.target)
@@ -106,7 +106,7 @@ class MatmulSchedule(ContractionSchedule):
     @property
     def transposes(self) -> bool:
         """Whether V is not contiguous along the lanes, so that it is read through a transposed copy."""
-        return self.roles.vector.step(self.roles.lanes, self.stage.ranges) != 1
+        return self.roles.vector.step(self.roles.lanes) != 1
 
     @property
     def _rows(self) -> int:
@@ -146,7 +146,7 @@ class MatmulSchedule(ContractionSchedule):
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix that does not stay in L2, or whose rows map to the same cache sets."""
-        apart = self.roles.vector.step(self.stage.reduce[-1], self.stage.ranges) or 0
+        apart = self.roles.vector.step(self.stage.reduce[-1]) or 0
         large = self._bytes(self.roles.lanes) > L2_SHARE_UNPACKED * self.target.l2_bytes
         return self._packs(
             self._many_panels(self.size.lanes) and (large or share_a_set(FLOAT_BYTES * apart, self.target))

@@ -84,5 +84,5 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, target: Target, threads: 
 
 def _is_contiguous(st: Stage) -> bool:
     """Whether neighbours along the last reduction axis are neighbours in memory, or the same element, in each read."""
-    steps = [r.step(st.reduce[-1], st.ranges) for r in st.reads]
+    steps = [r.step(st.reduce[-1]) for r in st.reads]
     return bool(steps) and all(step in (0, 1) for step in steps) and 1 in steps

@@ -7,7 +7,7 @@ from math import ceil
 from xdsl.ir import SSAValue
 
 from mlc.dialects import sched
-from mlc.schedules.analysis import KernelInfo, Stage, reads_pointwise, slides
+from mlc.schedules.analysis import KernelInfo, Stage, followers, slides
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.registry import strategy
 from mlc.schedules.strategies.injective import (
@@ -40,25 +40,13 @@ def reduction(kernel: KernelInfo, target: Target, threads: int) -> sched.Schedul
         if not st.is_reduction:
             schedule_pointwise(s, st, target, threads)
         elif st.num_spatial and st.points:
-            followers = _followers(kernel, st)
-            _schedule_reduction(s, st, followers, target, threads)
-            done |= {f.name for f in followers}
+            behind = followers(kernel, st)
+            _schedule_reduction(s, st, behind, target, threads)
+            done |= {f.name for f in behind}
     return s.finish()
 
 
-def _followers(kernel: KernelInfo, st: Stage) -> list[Stage]:
-    """The pointwise stages directly after a reduction whose other operands are computed before it."""
-    found: list[Stage] = []
-    known = {*kernel.before(st), st}
-    for c in kernel.after(st):
-        if not reads_pointwise(c, st) or not set(kernel.producers(c)) <= known:
-            break
-        found.append(c)
-        known.add(c)
-    return found
-
-
-def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], target: Target, threads: int) -> None:
+def _schedule_reduction(s: ScheduleBuilder, st: Stage, behind: list[Stage], target: Target, threads: int) -> None:
     block = s.block(st.name)
     loops = list(s.loops(block, len(st.extents)))
     s.symbolic |= {loops[k] for k in st.symbolic}
@@ -82,7 +70,7 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, followers: list[Stage], t
         s.unroll(reduce[-1])  # then it is known at compile time which lanes of each tap lie in the padding
     s.vectorize(*inner)
     s.vectorize(*(s.loops(init, len(inner), under=under) if under is not None else s.loops(init, len(inner))))
-    for f in followers:
+    for f in behind:
         _attach(s, f, under, len(inner))
     rows = row_axis(st) if threads > 1 else None
     spread(s, spatial, extents, st, target, threads, None if rows is None else order.index(rows))

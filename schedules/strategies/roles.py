@@ -51,7 +51,7 @@ def roles_of(stage: Stage) -> Roles | None:
     if factors is None or not stage.num_spatial:
         return None
     lanes, last = _lanes_axis(stage), stage.reduce[-1]
-    steps = [r.step(lanes, stage.ranges) for r in factors]
+    steps = [r.step(lanes) for r in factors]
     if 1 in steps:
         vector, scalar = (factors[1], factors[0]) if steps[1] == 1 else (factors[0], factors[1])
         return _with_axes(stage, Roles(scalar, vector, lanes, None, None))
@@ -60,7 +60,7 @@ def roles_of(stage: Stage) -> Roles | None:
     if len(stage.reduce) > 1 and (transposed := _transposed(stage, factors, lanes)) is not None:
         return _with_axes(stage, transposed)
     least = LEAST_DEEP_DOT_DEPTH if stage.depth >= DEEP_DOT else LEAST_DOT_DEPTH
-    if [r.step(last, stage.ranges) for r in factors] == [1, 1] and stage.extents[last] >= least:
+    if [r.step(last) for r in factors] == [1, 1] and stage.extents[last] >= least:
         return _with_axes(stage, Roles(factors[0], factors[1], lanes, None, None, dot=True))
     return None
 

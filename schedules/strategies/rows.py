@@ -57,7 +57,7 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
     n = common_outer(kernel)
     if not _shares_rows(kernel, n) or len(kernel.outputs) != 1:
         return None
-    if any(all(r.step(st.reduce[-1], st.ranges) not in (0, 1) for r in st.reads) for st in reducing):
+    if any(all(r.step(st.reduce[-1]) not in (0, 1) for r in st.reads) for st in reducing):
         return None
     if any(slides(st) and _has_lanes(st, target) for st in reducing):
         return None  # this strategy has the lanes along the reduced axis, and a window has few elements there

@@ -2,12 +2,14 @@
 
 import numpy as np
 
+from mlc.dialects.attributes import GRAPH_KERNEL
 from mlc.dialects.graph import ParamOp, static_shape
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.graph.types import numpy_dtype
 from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
+from mlc.passes.rewriting import functions
 from mlc.support.arithmetic import WIDE
 from mlc.support.weights import WeightStore
 
@@ -61,3 +63,8 @@ def groups(module):
 
     found = [op for op in main_function(module).body.block.ops if isinstance(op, FusedOp)]
     return [[op.name.removeprefix("graph.") for op in f.body.block.ops][:-1] for f in found]
+
+
+def kernels(module):
+    """The kernels that graph-outline-kernels made, in order."""
+    return [function for function in functions(module) if GRAPH_KERNEL in function.attributes]

@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         bisection = Bisection(oracle, args.seconds, lambda text: show(text, 0, 0))
         culprit = bisection.run(subject, passes, reduce=not args.no_reduce)
     if culprit is not None:
-        return tell(args, culprit, len(passes), subject)
+        return tell(args, culprit, len(passes))
     print(f"{len(passes)} passes, each function before and after each: nothing is wrong")
     for text in bisection.unsure:
         print(f"not validated: {text}")
@@ -188,11 +188,11 @@ def _program(args: argparse.Namespace, subject: "Subject", options: "Options") -
     return f"the process died of {outcome.died}" if outcome.died else outcome.value or ""
 
 
-def tell(args: argparse.Namespace, culprit: "Culprit", count: int, subject: "Subject") -> int:
+def tell(args: argparse.Namespace, culprit: "Culprit", count: int) -> int:
     """Print who is wrong, and what to run; write the files."""
     from mlc.tools.culprits import lines_of, write_reduced
 
-    print("\n".join(lines_of(culprit, count, subject)))
+    print("\n".join(lines_of(culprit, count)))
     if culprit.reduced is not None:
         print("\n".join(write_reduced(args, culprit)))
     for note in culprit.notes:

@@ -62,9 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     what = args.emit or _kind(args.output)
-    for flag in _SHOW:
-        if getattr(args, flag.strip("-").replace("-", "_")) and what not in _IR:
-            raise UsageError(f"expected --emit {'|'.join(_IR)} with {flag}, but got {what or 'none'}")
+    _check_shown(args, what)
     if what in LEVELS:
         return emit_text(args, what)
     if what is not None and args.output is None:
@@ -76,8 +74,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"wrote {len(files)} schedule{'s' * (len(files) != 1)} to {args.dump_schedules}")
         if what is None:
             return 0
-    from mlc.support.display.timing import table
-
     if args.executor == "vm":
         from mlc.runtime.vm.executable import VmExecutable
 
@@ -95,6 +91,19 @@ def run(args: argparse.Namespace) -> int:
     finally:
         if owned:
             remove_scratch(artifact.path)
+    _print_made(artifact, args, files)
+    return 0
+
+
+def _check_shown(args: argparse.Namespace, what: str | None) -> None:
+    """UsageError for an argument that says what a text shows where no text is asked for."""
+    for flag in _SHOW:
+        if getattr(args, flag.strip("-").replace("-", "_")) and what not in _IR:
+            raise UsageError(f"expected --emit {'|'.join(_IR)} with {flag}, but got {what or 'none'}")
+
+
+def _print_made(artifact: Artifact, args: argparse.Namespace, files: list[Path]) -> None:
+    """What was compiled, how it was validated, and the files that were written."""
     report = artifact.model["report"]
     symbols = ", ".join(name for name, *_ in artifact.model.get("symbols", ()))
     size = f"sized by {symbols}" if symbols else human_bytes(artifact.model["workspace_bytes"])
@@ -107,8 +116,9 @@ def run(args: argparse.Namespace) -> int:
     for file in files:
         print(f"wrote {file}")
     if args.timing:
+        from mlc.support.display.timing import table
+
         print(table(report["timing"], report["seconds"]))
-    return 0
 
 
 def _vm_instead(args: argparse.Namespace, error: UserError) -> VmExecutable | None:

@@ -75,16 +75,27 @@ def run(args: argparse.Namespace) -> int:
 
         print(json.dumps(executable.graph_json, indent=1))
         return 0
+    _print_head(executable, args.model)
+    _print_memory(executable.artifact.model)
+    _print_kernels(executable.artifact.model)
+    return 0
+
+
+def _print_head(executable: "Executable", name: str) -> None:
+    """What a program takes and gives, and its operations by level."""
     model, report = executable.artifact.model, executable.report
-    print(f"{args.model}: {summary(report)}, for {model['target']['cpu']}, {executable.threads} threads")
+    print(f"{name}: {summary(report)}, for {model['target']['cpu']}, {executable.threads} threads")
     for kind, specs in (("input", executable.inputs), ("output", executable.outputs)):
         for spec in specs:
             print(f"  {kind} {spec}")
-    symbols = model.get("symbols", ())
-    for name, low, high, step in symbols:
+    for symbol, low, high, step in model.get("symbols", ()):
         to = f"to {high}" if high < UNBOUNDED_SIZE else "on"
-        print(f"  symbol {name}: {low} {to}{f' in steps of {step}' * (step > 1)}")
+        print(f"  symbol {symbol}: {low} {to}{f' in steps of {step}' * (step > 1)}")
     print_table("operations by level", ("level", "ops"), [(k, str(v)) for k, v in report["ops"].items()])
+
+
+def _print_memory(model: dict[str, Any]) -> None:
+    """The bytes of weights, intermediates and workspaces."""
     plan = model["plan"]
     planned = [
         ("intermediates, planned", plan["bytes"]),
@@ -97,17 +108,20 @@ def run(args: argparse.Namespace) -> int:
             (f"{pool['kind']} pool '{pool['name']}', of {human_bytes(pool['bytes'])}", pool["used"])
             for pool in model.get("pools", ())
         ),
-        *([] if symbols else planned),  # of symbolic sizes the plan is made at the call
+        *([] if model.get("symbols") else planned),  # of symbolic sizes the plan is made at the call
         ("kernels' shared workspace", model["kernel_workspace_bytes"]),
         ("scratch of each thread", model["scratch_bytes"]),
     ]
     print_table("memory", ("what", "bytes"), [(what, human_bytes(size)) for what, size in memory])
+
+
+def _print_kernels(model: dict[str, Any]) -> None:
+    """The kernels, those that are called most first."""
     calls = Counter(node["kernel"] for node in model["nodes"])
     flops = {node["kernel"]: _millions(node["flops"]) for node in model["nodes"]}
     sizes = {name: size for name, _, size in model["objects"]}
     rows = [(k, str(n), flops[k], human_bytes(sizes[k])) for k, n in calls.most_common()]
     print_table("kernels", ("kernel", "calls", "MFLOP a call", "object"), rows)
-    return 0
 
 
 def _millions(flops: Size) -> str:

@@ -25,7 +25,7 @@ from mlc.codegen.native import assemble
 from mlc.dialects.graph import CallOp, FusedOp
 from mlc.dialects.graph.base import location_name
 from mlc.dialects.runtime import CallOp as RuntimeCallOp
-from mlc.driver.describe import origins_of
+from mlc.dialects.syntax.source_nodes import origins_of
 from mlc.driver.kernels.kernel import kernel_passes
 from mlc.driver.kernels.workers import Job, run_jobs
 from mlc.driver.models.compilation import Compilation, prepare

@@ -13,7 +13,7 @@ from xdsl.ir import Operation, SSAValue
 from mlc.dialects.graph import CallOp, ConstantOp, ParamOp, YieldOp
 from mlc.dialects.graph.base import location_name
 from mlc.dialects.graph.dims import DimsAttr
-from mlc.driver.describe import origins_of
+from mlc.dialects.syntax.source_nodes import origins_of
 from mlc.tools.html.layers import Box, draw
 
 CHARACTER = 7.1

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mlc.dialects.graph import CallOp
-from mlc.driver.describe import origins_of
+from mlc.dialects.syntax.source_nodes import origins_of
 from mlc.runtime.sizes import Sizes
 from mlc.runtime.symbolic import static_model
 from mlc.support.version import __version__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
 from typing import Any, NamedTuple
@@ -93,11 +93,3 @@ def _runs(marks: Sequence[int]) -> list[int]:
         else:
             runs += [mark, 1]
     return runs
-
-
-def lines_of(unit: dict[str, Any], text: int) -> Iterator[tuple[str, Tag | None]]:
-    """The lines of a text in the JSON of a pool, with their tags."""
-    runs = unit["texts"][text]["tags"]
-    marks = [mark for mark, count in zip(runs[::2], runs[1::2], strict=True) for _ in range(count)]
-    for line, mark in zip(unit["texts"][text]["lines"], marks, strict=True):
-        yield unit["lines"][line], None if mark < 0 else tuple(unit["tags"][mark])

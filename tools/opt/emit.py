@@ -14,9 +14,7 @@ def emit(module: ModuleOp, what: str, target: str) -> str | bytes:
         from mlc.codegen.c import emit as c
 
         if not any(isinstance(op, loop.FuncOp) for op in module.walk()):
-            raise UserError(
-                "expected a loop.func in a module for C, but got none; docs/levels.md lowers one to it"
-            )
+            raise UserError("expected a loop.func in a module for C, but got none; docs/levels.md lowers one to it")
         return c.print_module(module)
     from mlc.codegen.llvm.ir import print_module
 

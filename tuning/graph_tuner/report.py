@@ -19,8 +19,6 @@ class LayoutReport:
     """The whole model with these blocks against the default; of the best candidate where none was kept."""
     predicted: float
     """Seconds of the kernels and transforms of the chosen layouts, by their measurements."""
-    predicted_default: float
-    predicted_kernel_best: float
     sites: int
     """Convolutions and dense layers whose layout can be chosen."""
     task: Task

@@ -164,14 +164,13 @@ def tune_layouts(
     programs = _Programs(model, _task(function, name, count), given)
     measured = costs or MeasuredCosts(name, count, told=watcher or Watcher())
     choices = layout_choices(function, measured, Target.parse(name).lanes("f32"))
-    found, best_kernels = choices.solve(), choices.kernel_best()
-    values, comparison, is_kept = keep_if_faster(database, programs, choices, (found.choices, best_kernels))
+    found = choices.solve()
+    proposed = found.choices, choices.kernel_best()
+    values, comparison, is_kept = keep_if_faster(database, programs, choices, proposed)
     return LayoutReport(
         values if is_kept else None,
         comparison,
         found.cost,
-        choices.graph.total([0] * len(choices.sites)),
-        choices.graph.total(best_kernels),
         len(choices.sites),
         programs.task,
     )

@@ -92,11 +92,6 @@ class Crew:
         message = f"the candidate took longer than {seconds:g} s to build"
         return Built(None, None, ErrorCode.BUILD_TIMEOUT, message, seconds)
 
-    @property
-    def pids(self) -> list[int]:
-        """The process ids of the builders that wait for work."""
-        return [worker.pid for worker in self._idle]
-
 
 def _ended(how: str) -> Built:
     return Built(None, None, ErrorCode.COMPILE_HOST, f"building the candidate ended its process with {how}")

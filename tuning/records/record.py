@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TypeAlias, cast
 
+from mlc.support.records import json_values
 from mlc.tuning.results import ErrorCode, MeasureResult
-from mlc.tuning.space import STRATEGY, Knob, KnobValue, Part, Space, Values, from_json, to_json
+from mlc.tuning.space import STRATEGY, Knob, KnobValue, Part, Space, Values, from_json
 
 FORMAT = 1
 """The version of the database's tables and of an exported line; a newer one is refused."""
@@ -69,7 +70,7 @@ class Record:
 
 def values_text(values: Values) -> str:
     """The values as JSON in one form, by which equal candidates are found."""
-    return json.dumps(to_json(values), sort_keys=True, separators=(",", ":"))
+    return json.dumps(json_values(values), sort_keys=True, separators=(",", ":"))
 
 
 def values_of(text: str) -> dict[str, KnobValue]:

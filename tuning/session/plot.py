@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
+from mlc.runtime.report.svg import svg_line, svg_text
 from mlc.support.errors import UserError
 from mlc.tuning.session.watch import Point
 
@@ -50,7 +51,9 @@ def drawn(report: Report) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" '
         'font-family="Helvetica, Arial, sans-serif" font-size="12" fill="#222222">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>',
-        _text(_LEFT, 24, f"{report.trials} trials of {len(report.tasks)} tasks", 'font-size="17" font-weight="bold"'),
+        svg_text(
+            _LEFT, 24, f"{report.trials} trials of {len(report.tasks)} tasks", 'font-size="17" font-weight="bold"'
+        ),
         *_progress(tasks, colours),
         *_predictions(tasks, colours),
         "</svg>",
@@ -90,7 +93,7 @@ def _progress(tasks: Sequence[TaskReport], colours: dict[int, str]) -> list[str]
     highest = _ceiling(max((max(curve) for _, curve in curves), default=1.0))
     panel = _Panel(_LEFT, most, highest)
     parts = panel.frame("trials of a task", "best so far, times the default's speed", max(1, ceil(most / 8)))
-    parts.append(_line(_LEFT, panel.y(1), _LEFT + _PANEL, panel.y(1), 'stroke="#888888" stroke-dasharray="4 3"'))
+    parts.append(svg_line(_LEFT, panel.y(1), _LEFT + _PANEL, panel.y(1), 'stroke="#888888" stroke-dasharray="4 3"'))
     for one, curve in reversed(curves):
         path = " ".join(f"{panel.x(n):.1f},{panel.y(speed):.1f}" for n, speed in enumerate(curve, 1))
         style = f'fill="none" stroke="{colours[id(one)]}" stroke-width="1.6"'
@@ -98,7 +101,7 @@ def _progress(tasks: Sequence[TaskReport], colours: dict[int, str]) -> list[str]
     for number, (one, _) in enumerate(curves[:_NAMED]):
         y = _BOTTOM - 8 - 14 * (min(len(curves), _NAMED) - 1 - number)
         style = f'font-size="10" text-anchor="end" fill="{colours[id(one)]}"'
-        parts.append(_text(_LEFT + _PANEL - 6, y, one.task.name, style))
+        parts.append(svg_text(_LEFT + _PANEL - 6, y, one.task.name, style))
     return parts
 
 
@@ -108,7 +111,7 @@ def _predictions(tasks: Sequence[TaskReport], colours: dict[int, str]) -> list[s
     pairs = [(one, predicted_pairs(one)) for one in reversed(tasks)]
     if not any(found for _, found in pairs):
         middle = f'text-anchor="middle" fill="{GREY}"'
-        return [*parts, _text(_RIGHT + _PANEL / 2, (_TOP + _BOTTOM) / 2, "the tuner predicted nothing", middle)]
+        return [*parts, svg_text(_RIGHT + _PANEL / 2, (_TOP + _BOTTOM) / 2, "the tuner predicted nothing", middle)]
     for one, found in pairs:
         for rank, speed in found:
             style = f'r="2.6" fill="{colours[id(one)]}" fill-opacity="0.7"'
@@ -132,27 +135,19 @@ class _Panel:
     def frame(self, below: str, beside: str, step: int) -> list[str]:
         """The grid and the names; `step` trials are between two numbers below (0: quarters of 1)."""
         right, middle = self.left + _PANEL, self.left + _PANEL / 2
-        parts = [_text(self.left, _TOP - 12, beside), _text(middle, _BOTTOM + 36, below, 'text-anchor="middle"')]
+        parts = [svg_text(self.left, _TOP - 12, beside), svg_text(middle, _BOTTOM + 36, below, 'text-anchor="middle"')]
         for part in range(5):
             value = self.highest * part / 4
-            parts.append(_line(self.left, self.y(value), right, self.y(value), 'stroke="#e4e4e4"'))
-            parts.append(_text(self.left - 6, self.y(value) + 4, f"{value:.4g}", 'text-anchor="end"'))
+            parts.append(svg_line(self.left, self.y(value), right, self.y(value), 'stroke="#e4e4e4"'))
+            parts.append(svg_text(self.left - 6, self.y(value) + 4, f"{value:.4g}", 'text-anchor="end"'))
         ticks = [n / 4 for n in range(5)] if step == 0 else range(0, int(self.most) + 1, step)
-        parts += [_text(self.x(n), _BOTTOM + 18, f"{n:.4g}", 'text-anchor="middle"') for n in ticks]
+        parts += [svg_text(self.x(n), _BOTTOM + 18, f"{n:.4g}", 'text-anchor="middle"') for n in ticks]
         return parts
 
 
 def _ceiling(value: float) -> float:
     """The next of the multiples of 0.4 above a value, so that the quarters are round."""
     return max(1.2, ceil((value + 0.05) / 0.4) * 0.4)
-
-
-def _text(x: float, y: float, content: str, style: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" {style}>{escape(content)}</text>'
-
-
-def _line(x0: float, y0: float, x1: float, y1: float, style: str) -> str:
-    return f'<line x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}" {style}/>'
 
 
 __all__ = ["best_so_far", "drawn", "predicted_pairs", "write_plot"]

@@ -116,11 +116,11 @@ def count_operations(module: ModuleOp) -> int:
     return sum(1 for op in module.walk() if op.name not in _STRUCTURE and not isinstance(op, FUNCTIONS))
 
 
-def text_of_module(module: ModuleOp, locations: bool = False) -> str:
+def text_of_module(module: ModuleOp) -> str:
     """The functions of a module as text, without `builtin.module` around them where it says nothing."""
     stream = StringIO()
-    printer = Printer(stream, print_debuginfo=locations)
-    if module.attributes or locations:
+    printer = Printer(stream)
+    if module.attributes:
         printer.print_op(module)
         return stream.getvalue() + "\n"
     for op in module.body.block.ops:

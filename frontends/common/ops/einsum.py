@@ -26,7 +26,7 @@ def einsum(node: SourceNode, equation: str, values: Sequence[Value]) -> Value:
     rest = max(len(x.shape) - len(term.replace("...", "")) for term, x in zip(terms, values, strict=True))
     labels = [_labels(node, term, len(x.shape), rest) for term, x in zip(terms, values, strict=True)]
     output = _labels(node, right, None, rest) if arrow else _implicit(labels, rest)
-    sizes = _sizes(node, labels, values)
+    sizes = _sizes(labels, values)
     unknown = [label for label in output if label not in sizes]
     if unknown or len(set(output)) != len(output):
         raise node.fail(f"expected a result of labels that the operands have, each once, but got '{right}'")
@@ -57,7 +57,7 @@ def _implicit(labels: Sequence[Labels], rest: int) -> Labels:
     return (*hidden, *sorted(label for label, n in count.items() if n == 1 and not label.isdigit()))
 
 
-def _sizes(node: SourceNode, labels: Sequence[Labels], values: Sequence[Value]) -> dict[str, int]:
+def _sizes(labels: Sequence[Labels], values: Sequence[Value]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for of, x in zip(labels, values, strict=True):
         for label, size in zip(of, x.shape, strict=True):

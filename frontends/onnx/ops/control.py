@@ -272,14 +272,20 @@ def _scan(node: Node) -> list[Value]:
     return first_that_works(unrolled, region) if few else first_that_works(region, unrolled)
 
 
-def _region_scan(node: Node, body: onnx.GraphProto, inputs: Sequence[Value]) -> list[Value]:
+def _states_and_rows(node: Node, inputs: Sequence[Value]) -> tuple[list[Value], Sequence[Value], list[int]]:
+    """The states, the scanned inputs, and the axis along which each of these is scanned."""
     count = node.attr("num_scan_inputs")
     states, rows = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
+    axes = node.attr("scan_input_axes", [0] * count)
+    return states, rows, [axis_of(a, len(x.shape)) for a, x in zip(axes, rows, strict=True)]
+
+
+def _region_scan(node: Node, body: onnx.GraphProto, inputs: Sequence[Value]) -> list[Value]:
+    states, rows, axes = _states_and_rows(node, inputs)
     outputs = len(body.output) - len(states)
-    axes = [axis_of(a, len(x.shape)) for a, x in zip(node.attr("scan_input_axes", [0] * count), rows, strict=True)]
     rows = [_axis_moved(node, x, axis, 0) for x, axis in zip(rows, axes, strict=True)]
     backward = [
-        *node.attr("scan_input_directions", [0] * count),
+        *node.attr("scan_input_directions", [0] * len(rows)),
         *node.attr("scan_output_directions", [0] * outputs),
     ]
     results = scan(node, states, rows, lambda args: run_body(node, body, args, ""), list(map(bool, backward)))
@@ -310,12 +316,10 @@ def _scan_batches(node: Node, body: onnx.GraphProto) -> list[Value]:
 
 
 def _scan_once(node: Node, body: onnx.GraphProto, inputs: Sequence[Value], label: str) -> list[Value]:
-    count = node.attr("num_scan_inputs")
-    states, rows = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
+    states, rows, axes = _states_and_rows(node, inputs)
     outputs = len(body.output) - len(states)
     old = "directions" if node.opset < 9 else "scan_input_directions"
-    backward = node.attr(old, [0] * count)
-    axes = [axis_of(a, len(x.shape)) for a, x in zip(node.attr("scan_input_axes", [0] * count), rows, strict=True)]
+    backward = node.attr(old, [0] * len(rows))
     length = rows[0].shape[axes[0]]
     if length > MAX_UNROLLED_ITERATIONS:
         raise node.fail(f"expected at most {MAX_UNROLLED_ITERATIONS} iterations, but got {length}")

@@ -122,13 +122,28 @@ class Accesses:
         p = self.addresses.pointer(a.base, offset, a.element)
         return p if a.shift is None else self.b.gep(p, a.shift, memory_type(a.element))
 
+    def _placed(
+        self, a: LoweredAccess, outer: Sequence[int], chunk: Chunk
+    ) -> tuple[Index, tuple[Index, ...], int, SSAValue | bool]:
+        """The offset of an access, the expressions of its mask, the dimension of the lanes in both, and the mask."""
+        offset, exprs = a.place(self.addresses, outer, chunk)
+        lane = -a.rank if a.rank else -1
+        return offset, exprs, lane, self.condition(exprs, lane, chunk)
+
+    def _at_lane(
+        self, a: LoweredAccess, offset: Index, mask: SSAValue | bool, lane: int, k: int
+    ) -> tuple[Index, SSAValue | bool]:
+        """The offset of one lane, and whether it is read or written; all lanes are where the access has no mask."""
+        at = offset.substitute({lane: const(k)}, self.addresses.spans())
+        if not a.mask or not isinstance(mask, SSAValue):
+            return at, True
+        return at, mask if mask.type == i1 else self.b.extract(mask, k)
+
     # --- loads ---
 
     def load(self, a: LoweredAccess, outer: Sequence[int], chunk: Chunk, otherwise: SSAValue | None) -> SSAValue:
         """One native value of a load."""
-        offset, exprs = a.place(self.addresses, outer, chunk)
-        lane = -a.rank if a.rank else -1
-        mask = self.condition(exprs, lane, chunk)
+        offset, exprs, lane, mask = self._placed(a, outer, chunk)
         if mask is False:
             assert otherwise is not None
             return otherwise
@@ -239,10 +254,7 @@ class Accesses:
         b = self.b
         v = b.poison(native_type(a.element if a.unit == 1 else a.loaded, chunk))
         for k in range(chunk.valid):
-            at = offset.substitute({lane: const(k)}, self.addresses.spans())
-            m: SSAValue | bool = True
-            if isinstance(mask, SSAValue) and a.mask:
-                m = mask if mask.type == i1 else b.extract(mask, k)
+            at, m = self._at_lane(a, offset, mask, lane, k)
             v = b.insert(v, self._load_scalar(a, at, m), k)
         return self._chosen(mask, v, otherwise) if a.mask else v
 
@@ -337,9 +349,7 @@ class Accesses:
     def store(self, a: LoweredAccess, outer: Sequence[int], chunk: Chunk, value: SSAValue) -> None:
         """One native value of a store."""
         self._loaded.clear()
-        offset, exprs = a.place(self.addresses, outer, chunk)
-        lane = -a.rank if a.rank else -1
-        mask = self.condition(exprs, lane, chunk)
+        offset, _, lane, mask = self._placed(a, outer, chunk)
         if mask is False:
             return
         if not chunk.width:
@@ -352,10 +362,7 @@ class Accesses:
         # store as wide as the value before the truncation.
         if rest.uses(lane) or step != 1 or chunk.valid == 1:
             for k in range(chunk.valid):
-                at = offset.substitute({lane: const(k)}, self.addresses.spans())
-                m: SSAValue | bool = True
-                if isinstance(mask, SSAValue) and exprs:
-                    m = mask if mask.type == i1 else self.b.extract(mask, k)
+                at, m = self._at_lane(a, offset, mask, lane, k)
                 self._store_where(m, self._to_memory(self.b.extract(value, k), a.element), a, at)
             return
         if isinstance(mask, bool) or mask.type == i1:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects.builtin import f16
 from xdsl.ir import Attribute, SSAValue
 
@@ -24,7 +22,6 @@ __all__ = [
     "is_static",
     "scalar",
     "splat",
-    "unit_axes",
 ]
 
 
@@ -63,8 +60,3 @@ def scalar(value: SSAValue) -> float | None:
 def is_short(type: Attribute) -> bool:
     """Whether the elements are f16, whose largest number is 65504: reordering products could make infinities."""
     return getattr(type, "element_type", type) == f16
-
-
-def unit_axes(shape: Sequence[object]) -> tuple[int, ...]:
-    """The axes of size 1."""
-    return tuple(axis for axis, size in enumerate(shape) if size == 1)

@@ -83,10 +83,10 @@ def part_starts(op: Operation) -> list[Dim] | None:
     moved = [axis for axis, (size, kept, _) in enumerate(cuts) if size != kept]
     if len(moved) > 1 or not all(cuts_outside(shape, axis) for axis in moved):
         return None
-    return [sum((_first(*cuts[axis]) * product(shape[axis + 1 :]) for axis in moved), start=0)]
+    return [sum((_first(cuts[axis][0], cuts[axis][2]) * product(shape[axis + 1 :]) for axis in moved), start=0)]
 
 
-def _first(size: Dim, kept: Dim, begin: int) -> Dim:
+def _first(size: Dim, begin: int) -> Dim:
     """The index of the first element of a slice of an axis."""
     if begin >= 0:
         return begin

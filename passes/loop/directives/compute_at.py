@@ -143,7 +143,7 @@ def movable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
     return None
 
 
-def consumers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
+def consumers_below(block: loop.BlockOp, f: loop.ForOp) -> str | None:
     """All readers of the block's buffers are inside the loop, after the block; the buffers are not outputs."""
     for buffer in buffers_written(block):
         called = f"%{buffer_name(buffer)}"
@@ -233,7 +233,7 @@ def compute_at(kernel: Kernel, op: sched.ComputeAtOp) -> None:
     """Move a producer to where its consumers need it."""
     block, f = kernel.block(op.block), kernel.loop(op.loop)
     kernel.check(movable(kernel, block, f))
-    kernel.check(consumers_below(kernel, block, f))
+    kernel.check(consumers_below(block, f))
     readers = [r for b in buffers_written(block) for r in blocks_accessing(b, stores=False) if r is not block]
     at = first_above(f, readers)
     box = needed_box(kernel, block, f)
@@ -260,7 +260,7 @@ def last_above(f: loop.ForOp, ops: Sequence[Operation]) -> Operation:
 # --- reverse_compute_at ------------------------------------------------------------------------------------------
 
 
-def producers_below(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> list[loop.BlockOp]:
+def producers_below(block: loop.BlockOp, f: loop.ForOp) -> list[loop.BlockOp]:
     """The blocks below a loop that write what a block reads."""
     writers = [w for b in buffers_read(block) for w in blocks_accessing(b, stores=True)]
     return [w for w in writers if is_below(w, f) and w is not block]
@@ -382,7 +382,7 @@ def reverse_compute_at(kernel: Kernel, op: sched.ReverseComputeAtOp) -> None:
     """Move a consumer to where its producer has written what it reads."""
     block, f = kernel.block(op.block), kernel.loop(op.loop)
     kernel.check(movable(kernel, block, f))
-    producers = producers_below(kernel, block, f)
+    producers = producers_below(block, f)
     if not producers:
         kernel.fail(f"expected a producer of {name_of(block)} below {name_of(f)}")
     if not all(comes_before(p, block) for p in producers):

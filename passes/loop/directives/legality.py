@@ -145,7 +145,7 @@ def writes_each_once(kernel: Kernel, block: loop.BlockOp, loops: Sequence[loop.F
     return None
 
 
-def _inner_values(kernel: Kernel, below: Sequence[Access], outside: set[int]) -> set[int]:
+def _inner_values(below: Sequence[Access], outside: set[int]) -> set[int]:
     return {d for a in below for e in a.exprs for d in e.dims()} - outside
 
 
@@ -167,7 +167,7 @@ def _no_flow_between(
     apart = kernel.space.numbers_of(loops)
     fixed = kernel.space.numbers_of(around)
     found = [a for b in blocks for a in accesses(kernel.space, b)]
-    inner = _inner_values(kernel, found, fixed)
+    inner = _inner_values(found, fixed)
     for s in (a for a in found if a.is_store):
         for r in found:
             if r.buffer is not s.buffer or r.is_store or r.block is s.block:
@@ -236,7 +236,7 @@ def _no_races(
     fixed = kernel.space.numbers_of(around)
     for block in blocks:
         found = accesses(kernel.space, block)
-        inner = _inner_values(kernel, found, fixed)
+        inner = _inner_values(found, fixed)
         for s in found:
             if is_private(s.buffer):
                 if (reason := stays_below(s.buffer, f)) is not None:

@@ -90,15 +90,21 @@ def split(kernel: Kernel, op: sched.SplitOp) -> None:
         kernel.give(handle, part)
 
 
-def tile(kernel: Kernel, op: sched.TileOp) -> None:
-    """Split loops by inner extents and bring the inner parts inside."""
-    loops = kernel.loops(op.loops)
+def _nested(kernel: Kernel, handles: Sequence[SSAValue], otherwise: str) -> list[loop.ForOp]:
+    """The loops of handles, which must stand directly inside each other; `otherwise` says so of the names of others."""
+    loops = kernel.loops(handles)
     for f in loops:
         kernel.check(legality.transformable(f))
     chain, reason = legality.nested_chain(loops)
     kernel.check(reason)
     if chain != loops:
-        kernel.fail(f"expected loops directly inside each other, but got {', '.join(map(name_of, loops))}")
+        kernel.fail(otherwise.format(", ".join(map(name_of, loops))))
+    return loops
+
+
+def tile(kernel: Kernel, op: sched.TileOp) -> None:
+    """Split loops by inner extents and bring the inner parts inside."""
+    loops = _nested(kernel, op.loops, "expected loops directly inside each other, but got {}")
     kernel.check(legality.perfectly_nested(loops) or legality.reorderable(kernel, loops))
     n, knobs = len(loops), iter(op.knobs)
     inner = [kernel.knob(next(knobs)) if k < 0 else k for k in op.factors.get_values()]
@@ -114,16 +120,8 @@ def tile(kernel: Kernel, op: sched.TileOp) -> None:
 
 def fuse(kernel: Kernel, op: sched.FuseOp) -> None:
     """Fuse the loops of a perfect nest into one."""
-    loops = kernel.loops(op.loops)
-    for f in loops:
-        kernel.check(legality.transformable(f))
-    chain, reason = legality.nested_chain(loops)
-    kernel.check(reason)
-    if chain != loops:
-        kernel.fail(
-            "expected loops directly inside each other, outer to inner, but got "
-            f"{', '.join(map(name_of, loops))}; use sched.reorder first"
-        )
+    otherwise = "expected loops directly inside each other, outer to inner, but got {}; use sched.reorder first"
+    loops = _nested(kernel, op.loops, otherwise)
     kernel.check(legality.perfectly_nested(loops) or reduces_alike(kernel, loops))
     for f in loops[1:]:
         if f.extent is None:

@@ -2,7 +2,7 @@
 The directive tensorize: a loop that matches an intrinsic is replaced by it.
 
 An intrinsic is a function of a loop and the block in it that gives the ops that replace their work, or the reason why
-it does not match. `INTRINSICS` lists them by name; `register_intrinsic` adds a program's own.
+it does not match. `INTRINSICS` lists them by name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from mlc.passes.loop.directives import legality
 from mlc.passes.loop.directives.intrinsics import DECLARED, emitted, matched
 from mlc.passes.loop.directives.kernel import Kernel, children, insert_before, name_of
 from mlc.support.errors import did_you_mean
-from mlc.support.registered.registrations import note
 
 
 @dataclass(frozen=True)
@@ -92,16 +91,6 @@ def dot_accumulate(match: Match) -> list[Operation] | str:
 
 
 INTRINSICS: dict[str, Intrinsic] = {"dot_accumulate": dot_accumulate}
-
-
-def register_intrinsic(name: str, intrinsic: Intrinsic, key: str | None = None) -> None:
-    """
-    Make a program's intrinsic known to the directive tensorize; a later one of that name replaces it.
-
-    `key` is a text that changes whenever what it makes changes; without one the caches are off.
-    """
-    INTRINSICS[name] = intrinsic
-    note("intrinsic", name, key)
 
 
 def match_of(kernel: Kernel, f: loop.ForOp) -> Match | str:

@@ -81,7 +81,7 @@ def unread_parts(func: loop.FuncOp, needed: Mapping[loop.BlockOp, Predicates]) -
         if len(needs) != 1 or not (need := needs.pop()):
             continue
         for block in written[buffer]:
-            if (own := _where_it_writes(block, buffer, need)) is not None:
+            if (own := _where_it_writes(block, need)) is not None:
                 known[block] = found[block] = own
     return found
 
@@ -100,8 +100,8 @@ def _over_dimensions(block: loop.BlockOp, buffer: SSAValue, predicates: Predicat
     return found.pop() if len(found) == 1 else frozenset()
 
 
-def _where_it_writes(block: loop.BlockOp, buffer: SSAValue, need: Predicates) -> Predicates | None:
-    """Predicates over a buffer's dimensions as ones over the arguments of a block that writes this buffer alone."""
+def _where_it_writes(block: loop.BlockOp, need: Predicates) -> Predicates | None:
+    """Predicates over a buffer's dimensions as ones over the arguments of a block whose one store writes to it."""
     stores = [op for op in block.walk() if isinstance(op, loop.StoreOp)]
     arguments = list(block.body.block.args)
     if block.has_init or len(stores) != 1 or any(v not in arguments for v in stores[0].indices):

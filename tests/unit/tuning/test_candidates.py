@@ -27,10 +27,11 @@ from mlc.driver.pipeline.manager import make_context
 from mlc.schedules.knobs import values_attribute, values_of
 from mlc.schedules.selection import knobs_of
 from mlc.support.errors import UserError
+from mlc.support.records import json_values
 from mlc.tuning.extract import ALL, candidate_module, task_of
 from mlc.tuning.records.record import space_of, space_text, values_text
 from mlc.tuning.records.record import values_of as values_of_text
-from mlc.tuning.space import STRATEGY, Knob, KnobValue, Part, Space, Values, from_json, to_json
+from mlc.tuning.space import STRATEGY, Knob, KnobValue, Part, Space, Values, from_json
 from mlc.tuning.task import Task
 from mlc.tuning.tuners.genes import Genes
 
@@ -83,7 +84,7 @@ def walk(task: Task, index: int) -> bool:
     space = task.space
     values = space[index]
     assert space.index_of(values) == index
-    assert from_json(json.loads(json.dumps(to_json(values)))) == values
+    assert from_json(json.loads(json.dumps(json_values(values)))) == values
     assert dict(values_of_text(values_text(values))) == values
     assert in_ir(values) == values
     genes = Genes(space)

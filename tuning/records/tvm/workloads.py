@@ -148,23 +148,6 @@ def _divisors(number: int) -> list[int]:
     return sorted({part for n in range(1, isqrt(number) + 1) if number % n == 0 for part in (n, number // n)})
 
 
-def space_size(workload: Workload) -> int:
-    """The number of the template's configurations."""
-    return prod(len(candidates) for _, candidates in workload.knobs.values())
-
-
-def entities_at(workload: Workload, index: int) -> tuple[Entity, ...]:
-    """The configuration of that number."""
-    if not 0 <= index < space_size(workload):
-        raise UserError(f"expected a configuration from 0 to {space_size(workload) - 1}, but got {index}")
-    found: list[Entity] = []
-    for name, (tag, candidates) in workload.knobs.items():
-        index, digit = divmod(index, len(candidates))
-        value = candidates[digit]
-        found.append((name, tag, list(value) if isinstance(value, tuple) else value))
-    return tuple(found)
-
-
 def index_of(workload: Workload, entities: tuple[Entity, ...]) -> int:
     """The number of a configuration; UserError where it is none of the template's."""
     given = {name: value for name, _, value in entities}

@@ -54,11 +54,6 @@ KERNEL = "graph.kernel"
 PREFIX = "const."
 
 
-def kernels(module: ModuleOp) -> list[FuncOp]:
-    """The kernels of a module, in order."""
-    return [function for function in functions(module) if KERNEL in function.attributes]
-
-
 @dataclass
 class Outliner:
     """One run over a module."""

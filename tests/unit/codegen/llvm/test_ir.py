@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects import builtin, llvm
 from xdsl.parser import Parser
 
-from mlc.codegen.link import archive, link_shared
+from mlc.codegen.link import link_shared
 from mlc.codegen.llvm.ir import print_module
 from mlc.codegen.llvm.types import bytes_text, float_text
 from mlc.codegen.native import Library, assemble, defined_symbols, emit_object, target_machine
@@ -182,13 +182,10 @@ def test_objects_link_in_any_order() -> None:
     assert given.symbols == ("caller",)
 
 
-def test_a_shared_library_and_an_archive(tmp_path: Path) -> None:
+def test_a_shared_library(tmp_path: Path) -> None:
     data = emit_object("define i32 @seven() { ret i32 7 }")
     library = ctypes.CDLL(str(link_shared([data], tmp_path / "seven.so")))
     assert library.seven() == 7
-    first = archive([data], tmp_path / "a.a").read_bytes()
-    assert first == archive([data], tmp_path / "b.a").read_bytes()
-    assert first.startswith(b"!<arch>")
 
 
 @pytest.mark.parametrize(
@@ -221,9 +218,6 @@ def test_errors_of_the_back_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("CC", "no-such-compiler")
     with pytest.raises(UserError, match="but got no 'no-such-compiler'; set CC"):
         link_shared([], tmp_path / "x.so")
-    monkeypatch.setenv("AR", "no-such-archiver")
-    with pytest.raises(UserError, match="but got no 'no-such-archiver'; set AR"):
-        archive([], tmp_path / "x.a")
 
 
 def test_targets() -> None:

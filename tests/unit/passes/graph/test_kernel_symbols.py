@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from graph_passes import kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_te.kernel_sizes import kernel_symbols, size_attributes
-from mlc.passes.graph.fusion.outline_kernels import kernels
 from mlc.passes.graph.fusion.outline_kernels.symbols import UnknownSize, factored, span_of, symbols_for
 from mlc.passes.rewriting import functions
 from mlc.support.weights import WeightStore

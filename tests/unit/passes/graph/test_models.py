@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from deep_models import encoder
+from graph_passes import kernels
 from randomize import before_softmax, randomize
 
 import mlc
@@ -17,7 +18,6 @@ from mlc.dialects.graph.store import attach_store
 from mlc.dialects.graph.types import numpy_dtype
 from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import run_function
-from mlc.passes.graph.fusion.outline_kernels import kernels
 
 
 def package_file(package, path):

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_schedules import OPEN, SCAN
 from sched_kernels import CONV, DENSE, ROWS, Session, check_values, fresh
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.parser import Parser
 
 from mlc.dialects import loop, sched
@@ -20,7 +19,7 @@ from mlc.passes.loop.directives.storage import new_shape
 from mlc.passes.loop.index_space.dependence import recoverable
 from mlc.passes.loop.index_space.domain import loops_around
 from mlc.passes.loop.index_space.regions import Interval, interval_of, whole
-from mlc.schedules.builder import ScheduleBuilder, set_knobs
+from mlc.schedules.builder import ScheduleBuilder
 from mlc.support.errors import UserError
 
 
@@ -235,9 +234,8 @@ def test_builder_writes_a_schedule_that_parses_and_applies():
 
 @pytest.mark.parametrize(("tile_j", "outer"), [(10, 3), (8, 4)])
 def test_knobs_take_the_values_of_a_record(tile_j, outer):
-    schedule = build()
-    set_knobs(schedule, {"tile_j": tile_j, "unknown": 3})
-    module = ModuleOp([fresh(DENSE), schedule])
+    text = str(build()).replace("default 10", f"default 10 value {tile_j}")
+    module = Parser(make_context(), DENSE + text).parse_module()
     ApplySchedulePass().apply(make_context(), module)
     (func,) = module.body.block.ops
     assert isinstance(func, loop.FuncOp)

@@ -13,7 +13,6 @@ from mlc.driver.models.compile import load_model
 from mlc.driver.options import Options
 from mlc.tools.html.collect import assembly_lines, collect
 from mlc.tools.html.report import InspectReport
-from mlc.tools.html.texts import lines_of
 
 STAGE, OP, LOOP = 1, 2, 3
 DENSE = """
@@ -34,6 +33,14 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> InspectReport:
 def dense(report: InspectReport) -> int:
     """The kernel of dense, bias and relu."""
     return next(k for k, one in enumerate(report.kernels) if "graph.relu" in one["ops"])
+
+
+def lines_of(unit, text):
+    """The lines of a text in the JSON of a pool, with their tags."""
+    runs = unit["texts"][text]["tags"]
+    marks = [mark for mark, count in zip(runs[::2], runs[1::2], strict=True) for _ in range(count)]
+    for line, mark in zip(unit["texts"][text]["lines"], marks, strict=True):
+        yield unit["lines"][line], None if mark < 0 else tuple(unit["tags"][mark])
 
 
 def last(unit, level, kind):

@@ -26,7 +26,7 @@ farm = LocalFarm(2, candidates.candidate)
 def inputs(*ways):
     return [MeasureInput(candidates.task(), candidates.values(way)) for way in ways]
 list(farm.measure(inputs("default"), Evaluation()))
-print(farm._builds.server.pid, farm._device.pid, *farm._builds.crew.pids, flush=True)
+print(farm._builds.server.pid, farm._device.pid, *(one.pid for one in farm._builds.crew._idle), flush=True)
 list(farm.measure(inputs({way!r}), Evaluation(run_timeout_s=600, build_timeout_s=600)))
 """
 
@@ -82,7 +82,7 @@ def measured(farm, way="loops"):
 def test_a_farm_outlives_its_processes():
     with LocalFarm(1, candidates.candidate) as farm:
         assert measured(farm).error is ErrorCode.NO_ERROR
-        for pid in (*farm._builds.crew.pids, farm._builds.server.pid):
+        for pid in (*(one.pid for one in farm._builds.crew._idle), farm._builds.server.pid):
             os.kill(pid, signal.SIGKILL)
             assert until(lambda pid=pid: not alive(pid))
             assert measured(farm).error is ErrorCode.NO_ERROR

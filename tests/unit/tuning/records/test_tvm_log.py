@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import cast
 
@@ -18,9 +19,7 @@ from mlc.tuning.records.tvm.workloads import (
     Convolution,
     MatrixProduct,
     Workload,
-    entities_at,
     index_of,
-    space_size,
     splits,
     workload_of,
 )
@@ -46,6 +45,21 @@ TILES = [
     TileSizes(rows=16, lanes=32, depth=8),
 ]
 """The tile sizes of the log's lines, the last one of which failed."""
+
+
+def space_size(workload: Workload) -> int:
+    """The number of the template's configurations."""
+    return prod(len(candidates) for _, candidates in workload.knobs.values())
+
+
+def entities_at(workload: Workload, index: int) -> tuple[Entity, ...]:
+    """The configuration of that number."""
+    found: list[Entity] = []
+    for name, (tag, candidates) in workload.knobs.items():
+        index, digit = divmod(index, len(candidates))
+        value = candidates[digit]
+        found.append((name, tag, list(value) if isinstance(value, tuple) else value))
+    return tuple(found)
 
 
 @pytest.mark.parametrize("line", LINES)

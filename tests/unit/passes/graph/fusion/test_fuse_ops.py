@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from graph_passes import groups, names, optimize
+from graph_passes import groups, kernels, names, optimize
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -26,7 +26,6 @@ from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.interp.graph import main_function, run_function
 from mlc.passes.graph.fusion.fuse_ops.dataflow import DataflowNode
 from mlc.passes.graph.fusion.fuse_ops.tvm_rules import Partitioner, post_dominators
-from mlc.passes.graph.fusion.outline_kernels import kernels
 
 TVM = "graph-fuse-ops{mode=tvm}"
 P = "tensor<1x4x6x6xf32>"
