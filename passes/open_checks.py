@@ -3,9 +3,9 @@ Verifying the functions that differ from an earlier one in the contents of types
 
 The verifier of an op that is defined with xDSL's IRDL has two halves: xDSL checks the definition (how many operands, of
 which classes, which properties), then the op's own `verify_` checks the rest. The first half hardly ever reads the
-sizes of types and the values of attributes. So both run on the open copy of a function (dialects/syntax/open_copy.py):
-what accepts the copy without reading contents accepts all functions that have this copy. The other checks are called
-for each function.
+sizes of types and the values of attributes. So both run on the open copy of a function
+(dialects/syntax/recipes/open_copy.py): what accepts the copy without reading contents accepts all functions that have
+this copy. The other checks are called for each function.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, TypeAlias
 from xdsl.ir import Operation
 from xdsl.irdl import OpDef
 
-from mlc.dialects.syntax.function_form import FunctionForm
-from mlc.dialects.syntax.open_copy import FormFamily, OpenCopy
-from mlc.dialects.syntax.probe import ContextRead
+from mlc.dialects.syntax.recipes.function_form import FunctionForm
+from mlc.dialects.syntax.recipes.open_copy import FormFamily, OpenCopy
+from mlc.dialects.syntax.recipes.probe import ContextRead
 
 Check: TypeAlias = Callable[[Any], None]
 Checks: TypeAlias = list[tuple[int, Check]]

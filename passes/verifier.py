@@ -5,10 +5,10 @@ Invariants: every value is defined before its uses and in a region that encloses
 terminator has one; an op with successors is its block's last and branches within its region; each op's
 `verify_` holds.
 
-An op's `verify_` runs once per signature (dialects/syntax/probe.py): where it reads nothing but the op's types and
-attributes, what it accepts once it accepts again. The ops in a function are verified once per form of functions
-(dialects/syntax/function_form.py), if their verifiers read nothing but the function; of a function that differs from
-others in the contents of types and attributes, the checks that read these (passes/open_checks.py).
+An op's `verify_` runs once per signature (dialects/syntax/recipes/probe.py): where it reads nothing but the op's types
+and attributes, what it accepts once it accepts again. The ops in a function are verified once per form of functions
+(dialects/syntax/recipes/function_form.py), if their verifiers read nothing but the function; of a function that differs
+from others in the contents of types and attributes, the checks that read these (passes/open_checks.py).
 """
 
 # The fields of an op are read directly: its properties build a view of the op for each access.
@@ -24,9 +24,9 @@ from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.symbol_lookup import unchanged_symbols
-from mlc.dialects.syntax.function_form import FormKey, FunctionForm, function_form
-from mlc.dialects.syntax.open_copy import FormFamilies
-from mlc.dialects.syntax.probe import (
+from mlc.dialects.syntax.recipes.function_form import FormKey, FunctionForm, function_form
+from mlc.dialects.syntax.recipes.open_copy import FormFamilies
+from mlc.dialects.syntax.recipes.probe import (
     ContextRead,
     IsolatedKernel,
     Signature,

@@ -206,7 +206,7 @@ def add_pass_arguments(parser: argparse.ArgumentParser) -> None:
 def load_files(args: argparse.Namespace) -> None:
     """Run the files of --load."""
     for path in getattr(args, "load", ()):
-        from mlc.dialects.syntax.source import InputError
+        from mlc.dialects.syntax.input import InputError
         from mlc.tools.opt.load import load_user_file
 
         try:

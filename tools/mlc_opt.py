@@ -25,7 +25,8 @@ from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException
 from xdsl.utils.lexer import Input
 from xdsl.xdsl_opt_main import VersionAction, xDSLOptMain
 
-from mlc.dialects.syntax.source import InputError, SourceParser, parse, read_source, reject, split_source, start_of
+from mlc.dialects.syntax.input import InputError, read_source, reject, split_source, start_of
+from mlc.dialects.syntax.source import SourceParser, parse
 from mlc.driver.options import settings_of
 from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
 from mlc.driver.pipeline.pipelines import MAX_LEVEL

@@ -30,7 +30,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, UnequalSizes
-from mlc.dialects.syntax.holes import with_sizes
+from mlc.dialects.syntax.recipes.holes import with_sizes
 
 if TYPE_CHECKING:
     import numpy as np

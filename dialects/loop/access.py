@@ -46,7 +46,7 @@ from mlc.dialects.constants import integers
 from mlc.dialects.index import Index, IndexMapAttr, compact, const
 from mlc.dialects.loop.bounds import verify_bounds
 from mlc.dialects.loop.values import tile_type
-from mlc.dialects.syntax.probe import VerifiedAround, is_probe
+from mlc.dialects.syntax.recipes.probe import VerifiedAround, is_probe
 from mlc.dialects.text import TextOp, parse_defined
 
 SCOPES = ("local", "shared", "global")

@@ -39,7 +39,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.access import IndexParser, print_axes, print_exprs, print_predicates, verify_access
 from mlc.dialects.index import Index, IndexMapAttr, compact, const, size_of
 from mlc.dialects.syntax.lexer import VALUE_TEXT
-from mlc.dialects.syntax.probe import IsolatedKernel
+from mlc.dialects.syntax.recipes.probe import IsolatedKernel
 from mlc.dialects.syntax.token_parser import TokenParser
 from mlc.dialects.text import parse_defined, parse_kernel, print_kernel
 from mlc.support.errors import did_you_mean

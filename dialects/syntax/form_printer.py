@@ -1,9 +1,9 @@
 """
 Printing the functions that differ from an earlier one in names and in the contents of types and attributes.
 
-The open copy of a function (dialects/syntax/open_copy.py) is printed with marks in the places of names, types and
-attributes. What prints it without reading them prints all functions with this open copy so: their text is put together
-from the pieces between the marks and the texts of the parts, one by one.
+The open copy of a function (dialects/syntax/recipes/open_copy.py) is printed with marks in the places of names, types
+and attributes. What prints it without reading them prints all functions with this open copy so: their text is put
+together from the pieces between the marks and the texts of the parts, one by one.
 """
 
 # The fields of a printer are shared with its copy.
@@ -21,10 +21,10 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.printer import Printer
 
 from mlc.dialects.index import Index, dim_name
-from mlc.dialects.syntax.function_form import FunctionForm
-from mlc.dialects.syntax.open_copy import FormFamily, OpenCopy
 from mlc.dialects.syntax.printer import SourcePrinter
-from mlc.dialects.syntax.probe import MARK, ContextRead, OpenData
+from mlc.dialects.syntax.recipes.function_form import FunctionForm
+from mlc.dialects.syntax.recipes.open_copy import FormFamily, OpenCopy
+from mlc.dialects.syntax.recipes.probe import MARK, ContextRead, OpenData
 
 _NAME = "mlc_open_form"
 _ENTER, _EXIT = -1, -2

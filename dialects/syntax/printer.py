@@ -2,8 +2,8 @@
 xDSL's printer, which prints an op from the text of an earlier one where they differ only in the names of values.
 
 The text is the same, character for character. What an op prints is remembered by its signature
-(dialects/syntax/probe.py), if it prints the same for all ops of that signature; a type's text is remembered as well,
-and a function's by its form (dialects/syntax/function_form.py), with the name left open.
+(dialects/syntax/recipes/probe.py), if it prints the same for all ops of that signature; a type's text is remembered as
+well, and a function's by its form (dialects/syntax/recipes/function_form.py), with the name left open.
 """
 
 # The fields of an op are read directly: its properties build a view of the op for each access.
@@ -25,9 +25,9 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove
 
 from mlc.dialects.syntax.dense import dense_text
-from mlc.dialects.syntax.function_form import FunctionForm, function_form
-from mlc.dialects.syntax.open_copy import FormFamilies
-from mlc.dialects.syntax.probe import MARK, ContextRead, Signature, kept_alive, open_number, probe, signature
+from mlc.dialects.syntax.recipes.function_form import FunctionForm, function_form
+from mlc.dialects.syntax.recipes.open_copy import FormFamilies
+from mlc.dialects.syntax.recipes.probe import MARK, ContextRead, Signature, kept_alive, open_number, probe, signature
 
 if TYPE_CHECKING:
     from mlc.dialects.syntax.form_printer import FormText

@@ -12,7 +12,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsTerminator, SymbolOpInterface
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.syntax.probe import IsolatedKernel
+from mlc.dialects.syntax.recipes.probe import IsolatedKernel
 from mlc.dialects.te.scan import ScanOp
 from mlc.dialects.te.stages import ComputeOp
 from mlc.dialects.text import parse_kernel, print_kernel

@@ -33,7 +33,7 @@ from mlc.dialects.access import (
 )
 from mlc.dialects.combiner import COMBINERS, PAIR_COMBINERS
 from mlc.dialects.index import UNBOUNDED, Index, IndexMapAttr, Range, axis_range, const, size_of
-from mlc.dialects.syntax.probe import VerifiedAround, is_probe
+from mlc.dialects.syntax.recipes.probe import VerifiedAround, is_probe
 from mlc.dialects.te.elements import YieldOp
 from mlc.dialects.te.reducer import OWN, CustomReducer
 from mlc.dialects.text import TextOp

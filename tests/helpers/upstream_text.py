@@ -12,11 +12,12 @@ from xdsl.printer import Printer
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer
 
+from mlc.dialects.syntax.input import InputError
 from mlc.dialects.syntax.lexer import SourceLexer
 from mlc.dialects.syntax.printer import SourcePrinter
-from mlc.dialects.syntax.repeated_functions import RepeatedFunctions
-from mlc.dialects.syntax.repeated_ops import RepeatedOps
-from mlc.dialects.syntax.source import InputError, SourceParser, parse
+from mlc.dialects.syntax.recipes.repeated_functions import RepeatedFunctions
+from mlc.dialects.syntax.recipes.repeated_ops import RepeatedOps
+from mlc.dialects.syntax.source import SourceParser, parse
 from mlc.dialects.syntax.token_parser import TokenParser
 from mlc.driver.pipeline.manager import make_context
 from mlc.passes import verifier

@@ -20,7 +20,8 @@ from xdsl.ir import Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.lexer import Input, Span
 
-from mlc.dialects.syntax.source import InputError, SourceParser, parse, start_of
+from mlc.dialects.syntax.input import InputError, start_of
+from mlc.dialects.syntax.source import SourceParser, parse
 from mlc.driver.pipeline.registry import make_context
 from mlc.passes.verifier import InvalidIR, verify
 from mlc.support.diagnostics import Diagnostic, place_of_op

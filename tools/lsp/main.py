@@ -11,7 +11,7 @@ from contextlib import redirect_stdout
 from importlib.util import find_spec
 from typing import NoReturn
 
-from mlc.dialects.syntax.source import InputError
+from mlc.dialects.syntax.input import InputError
 from mlc.support.errors import UserError
 from mlc.support.version import __version__
 

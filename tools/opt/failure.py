@@ -23,7 +23,8 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 from xdsl.utils.lexer import Input
 
-from mlc.dialects.syntax.source import SourceParser, parse, start_of
+from mlc.dialects.syntax.input import start_of
+from mlc.dialects.syntax.source import SourceParser, parse
 from mlc.driver.pipeline.manager import BrokenByPass, PassFailed, make_context, run_passes
 from mlc.driver.pipeline.registry import is_users_own
 from mlc.driver.pipeline.text import pass_text

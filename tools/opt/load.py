@@ -21,7 +21,7 @@ from typing import TypeGuard, cast
 from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 
-from mlc.dialects.syntax.source import reject
+from mlc.dialects.syntax.input import reject
 from mlc.driver.pipeline.registry import register_dialect, register_pass
 from mlc.support.collector import finalize_at_exit
 from mlc.support.diagnostics import Place, one_line

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from xdsl.utils.lexer import Input
 
-from mlc.dialects.syntax.source import reject
+from mlc.dialects.syntax.input import reject
 from mlc.support.diagnostics import Place, one_line
 from mlc.support.version import __version__
 

@@ -22,9 +22,10 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 from mlc.dialects import graph as g
 from mlc.dialects import symbol_lookup, te
 from mlc.dialects.symbol_lookup import _table as table
+from mlc.dialects.syntax.input import allow_nesting, split_source
 from mlc.dialects.syntax.lexer import SourceLexer
 from mlc.dialects.syntax.printer import SourcePrinter
-from mlc.dialects.syntax.source import allow_nesting, parse, parse_module, split_source
+from mlc.dialects.syntax.source import parse, parse_module
 from mlc.driver.pipeline.manager import make_context
 from mlc.passes.verifier import InvalidIR, verify
 from mlc.support.errors import UserError

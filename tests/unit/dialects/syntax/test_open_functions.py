@@ -11,8 +11,9 @@ from xdsl.parser import Parser
 from xdsl.utils.lexer import Input
 
 from mlc.dialects import graph as g
-from mlc.dialects.syntax.open_functions import OpenFunctions
-from mlc.dialects.syntax.source import InputError, parse
+from mlc.dialects.syntax.input import InputError
+from mlc.dialects.syntax.recipes.open_functions import OpenFunctions
+from mlc.dialects.syntax.source import parse
 from mlc.driver.pipeline.manager import make_context
 from mlc.passes.verifier import verify
 from mlc.support.limits import limits

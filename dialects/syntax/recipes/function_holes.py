@@ -17,9 +17,9 @@ from xdsl.parser import Parser
 
 from mlc.dialects.index import Index, IndexMapAttr, const
 from mlc.dialects.syntax.dense import NUMBER
-from mlc.dialects.syntax.holes import attribute_of_text, local_numbers, map_of_text, open_attribute
 from mlc.dialects.syntax.lexer import VALUE_TEXT
-from mlc.dialects.syntax.probe import OpenData, OpenValue
+from mlc.dialects.syntax.recipes.holes import attribute_of_text, local_numbers, map_of_text, open_attribute
+from mlc.dialects.syntax.recipes.probe import OpenData, OpenValue
 from mlc.dialects.syntax.token_parser import ATTRIBUTE, EXPRESSION, MAP, STRING, TYPE, VALUE, Hole
 
 _DECIMAL = r"-?[0-9]+(?:\.[0-9]*(?:[eE][+-]?[0-9]+)?)?"

@@ -35,7 +35,7 @@ from xdsl.ir import Attribute
 from mlc.dialects.index import Index, IndexMapAttr
 from mlc.dialects.syntax.dense import integer_array
 from mlc.dialects.syntax.lexer import VALUE_NAME
-from mlc.dialects.syntax.probe import OpenData, OpenSize
+from mlc.dialects.syntax.recipes.probe import OpenData, OpenSize
 from mlc.dialects.syntax.token_parser import ATTRIBUTE, MAP, TYPE, VALUE
 from mlc.support.limits import limits
 

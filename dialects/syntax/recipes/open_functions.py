@@ -1,11 +1,11 @@
 """
 Parsing the functions whose text differs from an earlier one's in names, sizes, numbers and index expressions.
 
-The text is cut into fixed pieces, the skeleton, and holes between them (dialects/syntax/function_holes.py). When a
-skeleton has been seen several times with the same pattern of equal names and sizes, its function is parsed again by a
-parser that gets, for each hole, an object that raises when it is read. If the parser makes the same ops, with these
-objects unread somewhere in their types and attributes, then it does so for every such function of the skeleton: from
-then on, they are made from a recipe.
+The text is cut into fixed pieces, the skeleton, and holes between them (dialects/syntax/recipes/function_holes.py).
+When a skeleton has been seen several times with the same pattern of equal names and sizes, its function is parsed again
+by a parser that gets, for each hole, an object that raises when it is read. If the parser makes the same ops, with
+these objects unread somewhere in their types and attributes, then it does so for every such function of the skeleton:
+from then on, they are made from a recipe.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Attribute, Operation
 
-from mlc.dialects.syntax.function_holes import HoleReader, cut, names_in
-from mlc.dialects.syntax.function_recipes import FunctionRecipe, Place, RecipeMaker
 from mlc.dialects.syntax.lexer import SourceLexer
-from mlc.dialects.syntax.open_ops import type_of
-from mlc.dialects.syntax.probe import ContextRead
+from mlc.dialects.syntax.recipes.function_holes import HoleReader, cut, names_in
+from mlc.dialects.syntax.recipes.function_recipes import FunctionRecipe, Place, RecipeMaker
+from mlc.dialects.syntax.recipes.open_ops import type_of
+from mlc.dialects.syntax.recipes.probe import ContextRead
 
 if TYPE_CHECKING:
     from xdsl.utils.lexer import Input
@@ -144,7 +144,7 @@ class OpenFunctions:
 
     def _probe(self, text: OpenText, op: Operation) -> FunctionRecipe | None:
         """The recipe; None where more holes must be closed."""
-        from mlc.dialects.syntax.function_probe import FunctionProbe
+        from mlc.dialects.syntax.recipes.function_probe import FunctionProbe
 
         parser, pieces, closed = self._parser, text.pieces, text.skeleton.closed
         reader = HoleReader(parser.ctx, parser.lexer.input.content, partial(type_of, parser))

@@ -19,8 +19,8 @@ from xdsl.dialects.builtin import UNKNOWN_LOC, DenseIntOrFPElementsAttr, FileLin
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue, SSAValues, Use
 
 from mlc.dialects.syntax.dense import dense_attribute
-from mlc.dialects.syntax.function_holes import OpenPart
-from mlc.dialects.syntax.probe import ContextRead, open_number
+from mlc.dialects.syntax.recipes.function_holes import OpenPart
+from mlc.dialects.syntax.recipes.probe import ContextRead, open_number
 
 
 class Slot(int):

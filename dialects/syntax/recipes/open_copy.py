@@ -2,8 +2,8 @@
 Copies of functions whose types and attributes are open: what is made of one without reading them holds for all others.
 
 The kind of a type or an attribute is what is left of it without its content. Functions share one open copy if they have
-one structure (dialects/syntax/function_form.py), types and attributes of the same kinds, and the same pattern of equal
-types.
+one structure (dialects/syntax/recipes/function_form.py), types and attributes of the same kinds, and the same pattern
+of equal types.
 """
 
 # The fields of an op are written directly: its constructor registers operands, results and regions one by one.
@@ -19,9 +19,9 @@ from xdsl.dialects.builtin import ArrayAttr, DenseIntOrFPElementsAttr, FunctionT
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects.index import Index, IndexMapAttr
-from mlc.dialects.syntax.function_form import FunctionForm
-from mlc.dialects.syntax.holes import OPEN_FIELDS, open_attribute, shape_key
-from mlc.dialects.syntax.probe import ContextRead, OpenData, apart, hide_name, open_dense
+from mlc.dialects.syntax.recipes.function_form import FunctionForm
+from mlc.dialects.syntax.recipes.holes import OPEN_FIELDS, open_attribute, shape_key
+from mlc.dialects.syntax.recipes.probe import ContextRead, OpenData, apart, hide_name, open_dense
 
 _REMEMBERED = 1 << 16
 _FAMILIES = 1 << 12

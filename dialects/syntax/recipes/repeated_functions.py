@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, LocationAttr, StringAttr, UnknownLoc
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, Region, SSAValue, SSAValues, Use
 
-from mlc.dialects.syntax.function_form import function_form
-from mlc.dialects.syntax.open_functions import OpenFunctions, OpenText
+from mlc.dialects.syntax.recipes.function_form import function_form
+from mlc.dialects.syntax.recipes.open_functions import OpenFunctions, OpenText
 
 if TYPE_CHECKING:
     from mlc.dialects.syntax.source import SourceParser

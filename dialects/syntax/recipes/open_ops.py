@@ -3,8 +3,9 @@ Parsing the ops whose text differs from an earlier one's in names, sizes, number
 
 A line `%a = te.read %x[%i + 2] : f32` has the open parts `%`, `%x[..]`; `%b = graph.relu %a : tensor<4x8xf32>` the
 sizes of its type. The third line of a pattern is parsed again by a parser that gets, for each part, an attribute that
-may not be read (dialects/syntax/holes.py). If it makes the same op of it, with these attributes as they are as its
-properties and result types, then it makes the op of every line of the pattern so: such lines are not parsed further.
+may not be read (dialects/syntax/recipes/holes.py). If it makes the same op of it, with these attributes as they are as
+its properties and result types, then it makes the op of every line of the pattern so: such lines are not parsed
+further.
 """
 
 # The fields of an op are set directly: its constructor registers operands, results and successors one by one.
@@ -22,7 +23,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
 from mlc.dialects.index import IndexMapAttr
-from mlc.dialects.syntax.holes import (
+from mlc.dialects.syntax.recipes.holes import (
     SHAPED,
     LinePart,
     OpenLine,
@@ -34,7 +35,7 @@ from mlc.dialects.syntax.holes import (
     shape_key,
     type_of_text,
 )
-from mlc.dialects.syntax.probe import ContextRead, OpenValue, probe_value
+from mlc.dialects.syntax.recipes.probe import ContextRead, OpenValue, probe_value
 from mlc.dialects.syntax.token_parser import ATTRIBUTE, MAP, TYPE, VALUE, Hole
 
 if TYPE_CHECKING:

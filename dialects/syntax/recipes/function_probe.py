@@ -10,7 +10,7 @@ from xdsl.parser import Parser
 from xdsl.utils.lexer import Span
 
 from mlc.dialects.syntax.lexer import SourceLexer
-from mlc.dialects.syntax.probe import hide_name
+from mlc.dialects.syntax.recipes.probe import hide_name
 from mlc.dialects.syntax.source import SourceParser
 from mlc.dialects.syntax.token_parser import Hole
 

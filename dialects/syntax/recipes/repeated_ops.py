@@ -3,10 +3,10 @@ Parsing the ops whose text differs from an earlier one's in nothing but the name
 
 A line `%5 = graph.add %4, %4 : tensor<8xf32>` has the pattern `% = graph.add %, % : tensor<8xf32>`. The second line of
 a pattern, with operands of the same types, is parsed again by a parser that knows nothing but those types
-(dialects/syntax/probe.py). If it makes the same op of it without asking for more, the lines that follow are not parsed:
-an op is made from the operands that they name. A line `%5 = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>` has the
-pattern `% = graph.constant dense<> : tensor<2xf32>`: the elements are left open as well. All else, and everything that
-is wrong, goes through the parser.
+(dialects/syntax/recipes/probe.py). If it makes the same op of it without asking for more, the lines that follow are not
+parsed: an op is made from the operands that they name. A line `%5 = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>`
+has the pattern `% = graph.constant dense<> : tensor<2xf32>`: the elements are left open as well. All else, and
+everything that is wrong, goes through the parser.
 """
 
 # The fields of an op are set directly: its constructor registers operands, results and successors one by one.
@@ -25,8 +25,8 @@ from xdsl.parser import Parser
 
 from mlc.dialects.syntax.dense import DENSE, dense_attribute
 from mlc.dialects.syntax.lexer import VALUE_NAME
-from mlc.dialects.syntax.open_ops import OpenOps, OpenSight
-from mlc.dialects.syntax.probe import ContextRead, open_number, probe_value, types_key
+from mlc.dialects.syntax.recipes.open_ops import OpenOps, OpenSight
+from mlc.dialects.syntax.recipes.probe import ContextRead, open_number, probe_value, types_key
 
 if TYPE_CHECKING:
     from mlc.dialects.syntax.source import SourceParser
