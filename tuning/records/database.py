@@ -30,6 +30,7 @@ from mlc.support.errors import UserError, warn
 from mlc.support.records import ALGORITHM
 from mlc.support.version import __version__
 from mlc.tuning.records.lines import record_line, rows_of_line, task_line
+from mlc.tuning.records.pruning import prune
 from mlc.tuning.records.record import (
     Comparison,
     Record,
@@ -315,39 +316,10 @@ class Database:
 
         `keep` 0 keeps all of them; a kept candidate's records stay. The number of the removed ones.
         """
-        gone: list[int] = []
         with self._lock, told(self.path), transaction(self._open()):
-            for (task,) in self._connection.execute("SELECT id FROM tasks").fetchall():
-                gone += self._prunable(task, keep, errors, old)
-            self._connection.executemany("DELETE FROM results WHERE id = ?", [(one,) for one in gone])
-            for task, vals, version in self._connection.execute(
-                "SELECT task, vals, strategy_version FROM kept"
-            ).fetchall():
-                if old and version != self.version(_strategy(values_of(vals))):
-                    self._connection.execute("DELETE FROM kept WHERE task = ?", (task,))
-            self._connection.execute(
-                "DELETE FROM tasks WHERE id NOT IN (SELECT task FROM results) AND id NOT IN (SELECT task FROM kept) "
-                "AND id NOT IN (SELECT task FROM leases)"
-            )
+            gone = prune(self._connection, keep, errors, lambda vals, version: old and not self._is_now(vals, version))
         with self._lock, told(self.path):
             self._connection.execute("VACUUM")
-        return len(gone)
-
-    def _prunable(self, task: int, keep: int, errors: bool, old: bool) -> list[int]:
-        kept = self._connection.execute("SELECT vals FROM kept WHERE task = ?", (task,)).fetchone()
-        rows = self._connection.execute(
-            "SELECT id, vals, strategy_version, cost FROM results WHERE task = ? ORDER BY cost IS NULL, cost", (task,)
-        ).fetchall()
-        gone: list[int] = []
-        left = 0
-        for number, vals, version, cost in rows:
-            is_old = version != self.version(_strategy(values_of(vals)))
-            if (old and is_old) or (errors and cost is None):
-                gone.append(number)
-            elif keep and left >= keep and not (kept and kept[0] == vals):
-                gone.append(number)
-            else:
-                left += 1
         return gone
 
     # --- inside ---
@@ -416,12 +388,15 @@ class Database:
         ).fetchone()
         if row is not None:
             here = comparison_of(row[2])
-            is_current = row[1] == self.version(_strategy(values_of(row[0])))
-            if here is not None and is_current and here.low >= comparison.low:
+            if here is not None and self._is_now(row[0], row[1]) and here.low >= comparison.low:
                 return
         self._connection.execute(
             "REPLACE INTO kept VALUES(?, ?, ?, ?, ?)", (task, vals, version, compiler, comparison_text(comparison))
         )
+
+    def _is_now(self, vals: str, version: str) -> bool:
+        """Whether a row is of the version that its strategy has now."""
+        return version == self.version(_strategy(values_of(vals)))
 
     def _is_current(self, record: Record) -> bool:
         """Whether a record is of the strategy's version of now; else it is noted."""
