@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.ops import movement as graph
 from mlc.dialects.graph.ops.layout_transform import LayoutTransformOp
 from mlc.dialects.te_builder import builder as te
@@ -200,11 +201,12 @@ def flip(op: graph.FlipOp, x: Tensor) -> Tensor:
 @lowering(LayoutTransformOp)
 def layout_transform(op: LayoutTransformOp, x: Tensor) -> Tensor:
     """A read through the logical indices; padding that the target layout adds is 0."""
-    sizes = op.logical_sizes()
+    sizes, factors = op.logical_sizes(), layout(op.dst).factors
+    padded = [a for a, n in sizes.items() if factors[a] > 1 and not (isinstance(n, int) and n % factors[a] == 0)]
 
     def body(*i: te.IndexExpr) -> Scalar:
         at = logical(op.dst, i)
-        inside = te.condition([sizes[a] - 1 - e for a, e in at.items()])
+        inside = te.condition([sizes[a] - 1 - at[a] for a in padded])
         return x.read(blocked(op.src, at), mask=inside)
 
     return te.compute(shape_of_result(op), body, stage_name(op))

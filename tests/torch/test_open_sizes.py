@@ -262,3 +262,27 @@ def test_pictures_of_any_size_at_low_levels(level):
     exe = mlc.compile(model, threads=1, opt_level=level)
     for one in (x, torch.randn(1, 3, 40, 7)):
         check(fed(exe, (one,)), eager(module, (one,)))
+
+
+@pytest.mark.parametrize("channels", [3, 8, 20])
+@pytest.mark.parametrize(
+    "mirror",
+    [
+        lambda x: x.flip(3),
+        lambda x: x.flip(2),
+        lambda x: F.pad(x, (1, 0, 2, 1), mode="replicate"),
+        lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"),
+    ],
+)
+def test_pictures_are_read_at_computed_places_before_and_after_a_convolution(mirror, channels):
+    """A layout transform of open sizes with a gather in it: only the channels that its blocks add are masked."""
+
+    class Mirrored(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Conv2d(channels, 16, 3, padding=1), nn.Conv2d(16, channels, 1)
+
+        def forward(self, x):
+            return mirror(self.second(self.first(mirror(x))))
+
+    run_at(Mirrored(), [(1, channels, 16, 20), (1, channels, 5, 7), (1, channels, 33, 64)], (2, 3))
