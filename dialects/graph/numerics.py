@@ -102,7 +102,7 @@ def conv2d_transpose(x: Array, w: Array, op: Conv2dTransposeOp, out: Sequence[in
     room = np.zeros((n, op.groups * w.shape[1], out[0] + top + bottom, out[1] + left + right), x.dtype)
     for row in range(kh):
         for column in range(kw):
-            part = np.matmul(kernels[None, ..., row, column], images).reshape(n, -1, height, width)
+            part = np.matmul(kernels[None, ..., row, column], images).reshape(n, room.shape[1], height, width)
             rows = slice(row * dh, row * dh + (height - 1) * sh + 1, sh)
             columns = slice(column * dw, column * dw + (width - 1) * sw + 1, sw)
             room[:, :, rows, columns] += part

@@ -83,6 +83,10 @@ class Value:
         return dtype_name(element_of(self.ssa))
 
 
+NARROW_FLOATS = ("float16", "bfloat16")
+"""The dtypes of which statistics are computed in f32."""
+
+
 def dtype_like(value: Value) -> Any:
     """The numpy dtype of a value's elements."""
     return value.known.dtype if value.ssa is None else numpy_dtype(value.dtype)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from mlc.dialects import graph as g
-from mlc.frontends.common.elementwise import add, cast, full, multiply, reduce, subtract
+from mlc.frontends.common.elementwise import add, cast, divide, full, multiply, reduce, subtract
 from mlc.frontends.common.movement import reshape
 from mlc.frontends.common.ops import conv
-from mlc.frontends.common.values import Value, dtype_like
+from mlc.frontends.common.ops.normalization import centred_and_variance, group_normalized
+from mlc.frontends.common.values import NARROW_FLOATS, Value, dtype_like
 from mlc.frontends.onnx.node import Converter, Node, UseBody
 from mlc.frontends.onnx.windows import is_output_used, window
 
@@ -61,6 +64,25 @@ def _layer_norm(node: Node) -> Value:
     return node.emit(g.LayerNormOp, x, gamma, beta, axis=axis, epsilon=float(node.attr("epsilon", 1e-5)))
 
 
+def _group_norm(node: Node) -> Value:
+    """Scale and bias are given by channel, or by group before opset 21."""
+    x, groups, dtype = node.input(0), node.attr("num_groups"), dtype_like(node.input(0))
+    n, c, *spatial = x.shape
+    wide = cast(node, x, np.float32) if node.attr("stash_type", 1) == 1 and x.dtype_name in NARROW_FLOATS else x
+    y = cast(node, group_normalized(node, wide, groups, float(node.attr("epsilon", 1e-5))), dtype)
+    parts = c if node.opset >= 21 else groups
+    y = reshape(node, y, (n, parts, math.prod((c, *spatial)) // parts))
+    scale, bias = (reshape(node, node.input(k), (1, parts, 1)) for k in (1, 2))
+    return reshape(node, add(node, multiply(node, y, scale), bias), x.shape)
+
+
+def _mean_variance_norm(node: Node) -> Value:
+    x = node.input(0)
+    axes = [axis % len(x.shape) for axis in node.attr("axes", (0, 2, 3))]
+    centred, variance = centred_and_variance(node, x, axes)
+    return divide(node, centred, add(node, node.emit(g.SqrtOp, variance), 1e-9))
+
+
 def _first_input(node: Node) -> Value:
     return node.input(0)
 
@@ -92,6 +114,8 @@ CONVERTERS: dict[str, Converter] = {
     "BatchNormalization": _batch_norm,
     "InstanceNormalization": _instance_norm,
     "LayerNormalization": _layer_norm,
+    "GroupNormalization": _group_norm,
+    "MeanVarianceNormalization": _mean_variance_norm,
     "Dropout": _dropout,
     "Identity": _first_input,
 }

@@ -14,12 +14,12 @@ from mlc.frontends.common.movement import reshape, transpose
 from mlc.frontends.common.ops.conv import TransposedWindow, convolution, transposed_convolution
 from mlc.frontends.common.ops.einsum import einsum
 from mlc.frontends.common.ops.matmul import matmul
-from mlc.frontends.common.values import Value, dtype_like
+from mlc.frontends.common.ops.normalization import centred_and_variance, group_normalized
+from mlc.frontends.common.values import NARROW_FLOATS, Value, dtype_like
 from mlc.frontends.common.windows import WindowSpec
 from mlc.frontends.torch.call import AtenCall, Convert
 from mlc.frontends.torch.ops.shape import side
 
-NARROW_FLOATS = ("float16", "bfloat16")
 """dtypes whose norms and attention are computed in f32."""
 
 
@@ -120,8 +120,7 @@ def _batch_norm_of_inputs(call: AtenCall) -> list[Value | None]:
 
 def _normalized(call: AtenCall, x: Value, axes: list[int], epsilon: float) -> Value:
     """(x - mean) / sqrt(var + epsilon)."""
-    centred = subtract(call, x, reduce(call, g.MeanOp, x, axes, True))
-    var = reduce(call, g.MeanOp, multiply(call, centred, centred), axes, True)
+    centred, var = centred_and_variance(call, x, axes)
     return multiply(call, centred, call.emit(g.RsqrtOp, add(call, var, epsilon)))
 
 
@@ -151,11 +150,8 @@ def _group_norm(call: AtenCall) -> Value:
     """An instance norm of the groups, then a scale and a shift per channel."""
     x = call["input"]
     groups = call["num_groups"] if "num_groups" in call else call["group"]
-    n, c = x.shape[:2]
-    dtype = dtype_like(x)
-    ones = [call.array(np.full(groups, value).astype(dtype)) for value in (1, 0)]
-    flat = reshape(call, x, (n, groups, math.prod(x.shape[1:]) // groups))
-    y = reshape(call, call.emit(g.InstanceNormOp, flat, *ones, epsilon=float(call["eps"])), x.shape)
+    c, dtype = x.shape[1], dtype_like(x)
+    y = group_normalized(call, x, groups, float(call["eps"]))
     for name, op in (("weight", g.MultiplyOp), ("bias", g.AddOp)):
         if (vector := call.get(name)) is not None:
             y = call.emit(op, y, reshape(call, cast(call, vector, dtype), (c, *[1] * (len(x.shape) - 2))))
