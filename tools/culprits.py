@@ -7,8 +7,8 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlc.tools.cli import UsageError
 from mlc.tools.lit_test import fails, lit_text, opt_arguments, run_line
+from mlc.tools.reporting import UsageError
 
 if TYPE_CHECKING:
     from mlc.validation.bisection.search import Culprit

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from mlc.tools.cli import UsageError
+from mlc.tools.reporting import UsageError
 
 if TYPE_CHECKING:
     from xdsl.ir import Operation

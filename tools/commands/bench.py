@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 from mlc.runtime.report.roofline import FORMATS
 from mlc.tools.cli import (
     COMPILED,
-    UsageError,
     add_executor_argument,
     add_model_arguments,
     add_records_arguments,
@@ -21,6 +20,7 @@ from mlc.tools.cli import (
     shapes_of,
 )
 from mlc.tools.commands.run import add_at_argument, random_inputs
+from mlc.tools.reporting import UsageError
 
 if TYPE_CHECKING:
     from mlc.runtime.executable import Executable

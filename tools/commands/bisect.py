@@ -11,15 +11,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlc.tools.cli import (
-    UsageError,
-    add_model_arguments,
-    add_records_arguments,
-    devices_of_arguments,
-    shapes_of,
-    symbols_of,
-)
+from mlc.tools.cli import add_model_arguments, add_records_arguments, devices_of_arguments, shapes_of, symbols_of
 from mlc.tools.commands.memory import memory_of
+from mlc.tools.reporting import UsageError
 from mlc.tools.waiting import progress
 
 if TYPE_CHECKING:

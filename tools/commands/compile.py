@@ -12,7 +12,6 @@ from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError
 from mlc.support.scratch import remove_scratch, scratch_directory
 from mlc.tools.cli import (
-    UsageError,
     add_executor_argument,
     add_model_arguments,
     add_records_arguments,
@@ -24,6 +23,7 @@ from mlc.tools.cli import (
     symbols_of,
 )
 from mlc.tools.commands.memory import memory_of
+from mlc.tools.reporting import UsageError
 
 if TYPE_CHECKING:
     from mlc.runtime.vm.executable import VmExecutable

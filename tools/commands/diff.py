@@ -13,9 +13,10 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from mlc.tools.cli import UsageError, add_shape_arguments, shapes_of, symbols_of
+from mlc.tools.cli import add_shape_arguments, shapes_of, symbols_of
 from mlc.tools.commands.run_ir import add_input_arguments, read_inputs
 from mlc.tools.opt.limits import add_limits
+from mlc.tools.reporting import UsageError
 
 if TYPE_CHECKING:
     from mlc.driver.compare.diff import StructureReport, ValueReport

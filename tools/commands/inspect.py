@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from mlc.runtime.sizes import UNBOUNDED_SIZE, Size
 from mlc.tools.cli import (
     COMPILED,
-    UsageError,
     add_executor_argument,
     add_model_arguments,
     add_records_arguments,
@@ -24,6 +23,7 @@ from mlc.tools.cli import (
 )
 from mlc.tools.commands.memory import memory_of
 from mlc.tools.commands.run import add_at_argument, random_inputs
+from mlc.tools.reporting import UsageError
 
 if TYPE_CHECKING:
     from mlc.runtime.executable import Executable

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
-    from mlc.tools.cli import UsageError
+    from mlc.tools.reporting import UsageError
 
     if args.level is not None and args.kind != "pass":
         raise UsageError(f"expected --level with 'pass' only, but got it with '{args.kind}'")

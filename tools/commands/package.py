@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from mlc.tools.cli import UsageError, add_model_arguments, add_records_arguments, human_bytes, shapes_of, symbols_of
+from mlc.tools.cli import add_model_arguments, add_records_arguments, human_bytes, shapes_of, symbols_of
+from mlc.tools.reporting import UsageError
 
 EPILOG = """\
 The directory holds include/NAME.h (a struct of inputs, one of outputs, NAME_run), the program, examples/main.c,

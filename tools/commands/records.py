@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlc.tools.cli import UsageError
+from mlc.tools.reporting import UsageError
 
 if TYPE_CHECKING:
     from mlc.tuning.records.database import Database

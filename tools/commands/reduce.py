@@ -15,8 +15,9 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from mlc.tools.cli import UsageError, add_model_arguments
+from mlc.tools.cli import add_model_arguments
 from mlc.tools.commands.bisect import add_output_arguments, add_pipeline_argument, model_of_arguments
+from mlc.tools.reporting import UsageError
 from mlc.tools.waiting import progress
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mlc.tools.cli import (
     COMPILED,
-    UsageError,
     add_executor_argument,
     add_model_arguments,
     add_records_arguments,
     executable_of,
     shapes_of,
 )
+from mlc.tools.reporting import UsageError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlc.tools.cli import UsageError
 from mlc.tools.opt.limits import add_limits
+from mlc.tools.reporting import UsageError
 
 if TYPE_CHECKING:
     from mlc.validation.compare.trace import ValueSummary, ValueTrace

@@ -8,9 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlc.tools.cli import UsageError, add_model_arguments, devices_of_arguments, print_table, shapes_of, symbols_of
+from mlc.tools.cli import add_model_arguments, devices_of_arguments, print_table, shapes_of, symbols_of
 from mlc.tools.commands.device_scheduler import add_secret_arguments
 from mlc.tools.commands.memory import memory_arguments_of
+from mlc.tools.reporting import UsageError
 
 if TYPE_CHECKING:
     from mlc.tuning.session.report import Report

@@ -7,7 +7,7 @@ import pytest
 
 from mlc import te
 from mlc.support.errors import UserError
-from mlc.tools import cli, mlc_opt
+from mlc.tools import cli, mlc_opt, reporting
 
 KINDS = {
     "i4": ("%x: tensor<1x8xf16>, %y: tensor<1x8xi4>", "tensor<1x8xf16>", "got .*i4"),
@@ -72,8 +72,8 @@ def test_a_reduction_axis_has_at_least_one_element(extent):
 
 
 def test_want_of_memory_is_no_bug(capsys, monkeypatch):
-    assert cli.is_users(MemoryError("Unable to allocate 582. TiB"))
-    cli.report(MemoryError("Unable to allocate 582. TiB"))
+    assert reporting.is_users(MemoryError("Unable to allocate 582. TiB"))
+    reporting.report(MemoryError("Unable to allocate 582. TiB"))
     assert capsys.readouterr().err == "mlc: error: not enough memory: Unable to allocate 582. TiB\n"
 
 
