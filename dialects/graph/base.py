@@ -6,9 +6,10 @@ The base of all graph ops: attributes as Python values, type inference as the ve
 The short form with one type is used when the operand types follow from the result's. Attributes with their default
 value are not printed. Declared attributes are Python values: `op.strides == (2, 2)`.
 
-An op class declares its attributes, `kind` (for operator fusion), `layout_rule` (for layout conversion), `infer_types`,
-`evaluate` (its numpy semantics), `samples` and the `tolerance` constant. The ops are plain `Operation`s, not IRDL ones:
-type inference is their verifier, and `make` avoids the cost of IRDL construction.
+An op class declares its attributes (op_attributes.py; operators of your own import them from here), `kind` (for
+operator fusion), `layout_rule` (for layout conversion), `infer_types`, `evaluate` (its numpy semantics), `samples` and
+the `tolerance` constant. The ops are plain `Operation`s, not IRDL ones: type inference is their verifier, and `make`
+avoids the cost of IRDL construction.
 """
 
 from __future__ import annotations
@@ -33,7 +34,13 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.attributes import GRAPH_SYMBOLS
 from mlc.dialects.graph.dims import Dim, SymbolAttr, simplify
-from mlc.dialects.graph.op_attributes import OpAttr
+from mlc.dialects.graph.op_attributes import Attr as Attr
+from mlc.dialects.graph.op_attributes import Bool as Bool
+from mlc.dialects.graph.op_attributes import Float as Float
+from mlc.dialects.graph.op_attributes import Int as Int
+from mlc.dialects.graph.op_attributes import Ints as Ints
+from mlc.dialects.graph.op_attributes import OpAttr as OpAttr
+from mlc.dialects.graph.op_attributes import Str as Str
 from mlc.dialects.graph.types import Array, Tensor, shape_of
 
 if TYPE_CHECKING:

@@ -80,9 +80,9 @@ Not measured apart."""
 LEAST_DOT_DEPTH = 16
 """Terms of a sum over lanes, at least: one vector of AVX-512. Not measured apart."""
 LEAST_DEEP_DOT_DEPTH, DEEP_DOT = 8, 512
-"""Terms that the innermost loop of a sum over lanes has, at least, if the whole sum has `DEEP_DOT` terms: one vector of
-AVX2. Source: convolutions of one output channel on Zen 3; 1x1 ones take 0.5 of the time of rows with 512 channels, 1.2
-of it with 256; windows of 3 x 3 with 64 and 128, 0.8."""
+"""Terms that the innermost loop of a sum over lanes has, at least, if the whole sum has `DEEP_DOT` terms: those of one
+vector of AVX2. Source: convolutions of one output channel on Zen 3; 1x1 ones take 0.5 of the time of rows with 512
+channels, 1.2 of it with 256; windows of 3 x 3 with 64 and 128, 0.8."""
 STRIDED_LANES = 4
 """Elements between neighbouring lanes, at most, that vectors are loaded and permuted for: a vector needs as many loads.
 Steps of 3 and 4 not measured apart."""
