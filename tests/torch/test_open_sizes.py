@@ -274,15 +274,15 @@ def test_pictures_of_any_size_at_low_levels(level):
         lambda x: F.pad(x, (1, 1, 1, 1), mode="reflect"),
     ],
 )
-def test_pictures_are_read_at_computed_places_before_and_after_a_convolution(mirror, channels):
-    """A layout transform of open sizes with a gather in it: only the channels that its blocks add are masked."""
+def test_pictures_are_read_at_computed_places_around_convolutions(mirror, channels):
+    """Layout transforms of open sizes with a gather in them: only the channels that blocks add are masked."""
 
     class Mirrored(nn.Module):
         def __init__(self):
             super().__init__()
-            self.first, self.second = nn.Conv2d(channels, 16, 3, padding=1), nn.Conv2d(16, channels, 1)
+            self.first, self.second = nn.Conv2d(channels, 20, 3, padding=1), nn.Conv2d(20, channels, 1)
 
         def forward(self, x):
-            return mirror(self.second(self.first(mirror(x))))
+            return mirror(self.second(mirror(self.first(mirror(x)))))
 
     run_at(Mirrored(), [(1, channels, 16, 20), (1, channels, 5, 7), (1, channels, 33, 64)], (2, 3))

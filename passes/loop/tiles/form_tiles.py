@@ -23,7 +23,7 @@ from xdsl.utils.exceptions import PassFailedException
 
 from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
-from mlc.dialects.index import Div, Index, const, dim, term_dims
+from mlc.dialects.index import UNBOUNDED, Div, Index, const, dim, term_dims
 from mlc.passes.loop.index_space.domain import blocks_of, body_ops, loops_and_blocks
 from mlc.passes.loop.tiles.block_values import BlockValues
 from mlc.passes.loop.tiles.constant_selects import holding, pieces
@@ -283,7 +283,7 @@ class BlockToTiles(BlockValues):
             new = loop.GatherOp.make(op.buffer, index, at, exprs, self.operands, self.sizes)
             self.values[op.result] = self.value(new)
             return
-        self._check_unmasked(op, exprs, at, not own)
+        self._check_unmasked(op, exprs, at, own)
         shape = tuple(max(ns) for ns in zip(loop.tile_shape(mask, self.sizes), loop.shape_of(index.type), strict=True))
         holds, zeros = self.holds(mask, shape), self.stretch(self.scalar_constant(0, IndexType()), shape)
         index = self.value(loop.SelectOp.make(holds, self.stretch(index, shape), zeros))
@@ -294,22 +294,30 @@ class BlockToTiles(BlockValues):
             v = self.value(v)
         self.values[op.result] = v
 
-    def _check_unmasked(self, op: loop.LoadOp, exprs: Sequence[Index], at: int, ragged: bool) -> None:
+    def _check_unmasked(self, op: loop.LoadOp, exprs: Sequence[Index], at: int, own: Sequence[Index]) -> None:
         """
         A gather has no mask: where the predicate fails, its other indices must still be inside of the buffer.
 
-        Where only the tile is `ragged`, an index that all lanes share is inside, since the first lane is.
+        Where only the tile is ragged, or the load's `own` mask is about other loops, an index that all lanes share is
+        inside: the load reads there in the first lane, or for other values of those loops.
         """
         t = op.buffer.type
         assert isinstance(t, MemRefType)
         for k, (e, n) in enumerate(zip(exprs, t.get_shape(), strict=True)):
             lo, hi = e.bounds(self.space.ranges)
-            shared = ragged and n < 0 and self._shared([e])
+            shared = n < 0 and self._shared([e]) and self._holds_for_each(e, own)
             if k != at and not shared and not 0 <= lo <= hi < n:
                 raise PassFailedException(
                     f"expected block '{self.block.name_}' to gather inside of its buffer where its predicate fails, "
                     f"but index {k} of {t} reaches from {lo} to {hi}; do not vectorize its loops"
                 )
+
+    def _holds_for_each(self, e: Index, mask: Sequence[Index]) -> bool:
+        """Whether a mask holds somewhere for each value of an index: they share no loop, and no size is open."""
+        dims = [d for m in mask for d in m.dims()]
+        bounds = [m.bounds(self.space.ranges) for m in mask]
+        possible = all(-UNBOUNDED < low and 0 <= high < UNBOUNDED for low, high in bounds)
+        return possible and len(dims) == len({*dims}) and not {*dims} & e.dims()
 
     def store(self, op: loop.StoreOp) -> None:
         """A store of an element becomes one of a tile."""
