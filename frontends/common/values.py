@@ -84,7 +84,7 @@ class Value:
 
 
 NARROW_FLOATS = ("float16", "bfloat16")
-"""The dtypes of which statistics are computed in f32."""
+"""Tensors of these dtypes are cast to f32 before their means and variances are computed."""
 
 
 def dtype_like(value: Value) -> Any:

@@ -180,7 +180,7 @@ class Converter:
         """Assign storages to the op's results and extend the lifetimes of its operands."""
         visitor = _VISITORS.get(op.name)
         if visitor is None:
-            fail(op, f"expected only kernel calls, parameters and views in @main; {_remedy(op)}")
+            fail(op, f"expected only kernel calls, parameters and views in @main; {remedy_of(op)}")
         visitor(self, op)
 
     def storage(self, value: SSAValue) -> Storage:
@@ -310,7 +310,7 @@ def _pool_attribute(one: UsedPool) -> DictionaryAttr:
     return DictionaryAttr({**texts, **{key: IntegerAttr(value, i64) for key, value in numbers.items()}})
 
 
-def _remedy(op: Operation) -> str:
+def remedy_of(op: Operation) -> str:
     """What an error advises for an op outside of kernels: the pass that makes kernels, or the graph op to write."""
     if op.name.startswith("graph."):
         return "run graph-outline-kernels first"

@@ -201,8 +201,8 @@ def flip(op: graph.FlipOp, x: Tensor) -> Tensor:
 @lowering(LayoutTransformOp)
 def layout_transform(op: LayoutTransformOp, x: Tensor) -> Tensor:
     """A read through the logical indices; padding that the target layout adds is 0."""
-    sizes, factors = op.logical_sizes(), layout(op.dst).factors
-    padded = [a for a, n in sizes.items() if factors[a] > 1 and not (isinstance(n, int) and n % factors[a] == 0)]
+    sizes, target = op.logical_sizes(), layout(op.dst)
+    padded = [a for a, size in sizes.items() if target.padded(a, size) != size]
 
     def body(*i: te.IndexExpr) -> Scalar:
         at = logical(op.dst, i)

@@ -182,7 +182,7 @@ def _is_exponential(read: te.ReadOp, maximum: te.ReadOp) -> bool:
 
 
 def band_of(stage: te.ComputeOp) -> Band | None:
-    """The band of diagonals outside of which all scores of a stage are masked; None if it has no such band."""
+    """The band of diagonals of a stage's scores: every score outside of it is masked. None if there is no such band."""
     if not _reads_scores_alone(stage):
         return None
     axes = list(stage.axes)

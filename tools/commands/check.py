@@ -57,12 +57,13 @@ def run(args: argparse.Namespace) -> int:
 
 @located()
 def _check_ops(model: "Model") -> None:
-    """UserError for an operation of @main that no pass of the compiler's takes."""
+    """UserError for an operation of @main that the compiler does not take."""
     from mlc.dialects.graph import GraphOp
+    from mlc.lowering.graph_to_main.convert import remedy_of
 
     for op in model.main.body.block.ops:
         if not isinstance(op, GraphOp) and op.name not in TAKEN:
-            raise UserError("expected only operations of the dialect graph in @main", op)
+            raise UserError(f"expected only operations of the dialect graph in @main; {remedy_of(op)}", op)
 
 
 def _compile(model: "Model") -> None:

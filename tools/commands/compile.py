@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check_shown(args: argparse.Namespace, what: str | None) -> None:
-    """UsageError for an argument that says what a text shows where no text is asked for."""
+    """Raise UsageError for an option about printed IR, such as --mlir-print-debuginfo, if --emit names no IR."""
     for flag in _SHOW:
         if getattr(args, flag.strip("-").replace("-", "_")) and what not in _IR:
             raise UsageError(f"expected --emit {'|'.join(_IR)} with {flag}, but got {what or 'none'}")

@@ -14,6 +14,7 @@ from typing import NoReturn
 from mlc.dialects.syntax.input import InputError
 from mlc.support.errors import UserError
 from mlc.support.version import __version__
+from mlc.tools.opt.choice import add_load_argument
 
 
 def _arguments() -> argparse.ArgumentParser:
@@ -21,13 +22,7 @@ def _arguments() -> argparse.ArgumentParser:
         "mlc-lsp",
         description="A language server for the .mlir files of mlc; docs/editors.md has recipes for editors.",
     )
-    parser.add_argument(
-        "--load",
-        action="append",
-        default=[],
-        metavar="FILE.py",
-        help="run a Python file that defines passes, ops and dialects; may be repeated",
-    )
+    add_load_argument(parser)
     parser.add_argument("--stdio", action="store_true", help="talk over the standard input and output (the default)")
     parser.add_argument("--port", type=int, metavar="N", help="listen on port N of 127.0.0.1 instead")
     parser.add_argument("--version", action="version", version=f"mlc-lsp {__version__}")

@@ -12,8 +12,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import BROADCAST, ELEMENTWISE, AttrValue, GraphOp, Location, Sample, given_type
-from mlc.dialects.graph.op_attributes import Bool as BoolAttr
-from mlc.dialects.graph.op_attributes import Float, Int
+from mlc.dialects.graph.op_attributes import Bool, Float, Int
 from mlc.dialects.graph.types import (
     Array,
     DTypeLike,
@@ -370,7 +369,7 @@ class ModOp(BinaryOp):
     tolerance = 1
     domain = (0.5, 4.0)
     rounds = True
-    truncated = BoolAttr(False)
+    truncated = Bool(False)
 
     @staticmethod
     def meaning(np: ModuleType, x: Array, y: Array, op: ModOp) -> Array:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, DenseIntOrFPElementsAttr, FileLineColLoc, IntAttr, StringAttr, UnknownLoc
-from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue, SSAValues, Use
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, Region, SSAValue, SSAValues
 
 from mlc.dialects.syntax.dense import dense_attribute
 from mlc.dialects.syntax.recipes.function_holes import OpenPart
+from mlc.dialects.syntax.recipes.new_op import new_op
 from mlc.dialects.syntax.recipes.probe import ContextRead, open_number
 
 
@@ -90,12 +91,10 @@ class _Maker:
 
     def op(self, recipe: OpRecipe) -> Operation:
         slots, values = self._slots, self._values
-        op = recipe.cls.__new__(recipe.cls)
         if recipe.operands:
-            op._operands = operands = SSAValues([values[number] for number in recipe.operands])
-            op._operand_uses = uses = tuple([Use(op, number) for number in range(len(operands))])
-            for operand, use in zip(operands, uses, strict=True):
-                operand.add_use(use)
+            op = new_op(recipe.cls, [values[number] for number in recipe.operands])
+        else:
+            op = recipe.cls.__new__(recipe.cls)
         if recipe.results:
             results: list[OpResult] = []
             for number, result in enumerate(recipe.results):

@@ -1,9 +1,9 @@
 """
 Copies of functions whose types and attributes are open: what is made of one without reading them holds for all others.
 
-The kind of a type or an attribute is what is left of it without its content. Functions share one open copy if they have
-one structure (dialects/syntax/recipes/function_form.py), types and attributes of the same kinds, and the same pattern
-of equal types.
+The kind of a type or an attribute is its class and structure, without sizes, numbers and texts. Functions share one
+open copy if they have one structure (dialects/syntax/recipes/function_form.py), types and attributes of the same
+kinds, and the same pattern of equal types.
 """
 
 # The fields of an op are written directly: its constructor registers operands, results and regions one by one.

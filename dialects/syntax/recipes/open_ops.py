@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.dialects.builtin import UNKNOWN_LOC
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue, SSAValues, Use
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue, SSAValues
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
@@ -35,6 +35,7 @@ from mlc.dialects.syntax.recipes.holes import (
     shape_key,
     type_of_text,
 )
+from mlc.dialects.syntax.recipes.new_op import new_op
 from mlc.dialects.syntax.recipes.probe import ContextRead, OpenValue, probe_value
 from mlc.dialects.syntax.token_parser import ATTRIBUTE, MAP, TYPE, VALUE, Hole
 
@@ -82,11 +83,7 @@ class OpenRecipe:
             if attribute is None:
                 return None
             properties[name] = attribute
-        op = self.cls.__new__(self.cls)
-        op._operands = operands = SSAValues([values[number] for number in self.operands])
-        op._operand_uses = uses = tuple([Use(op, number) for number in range(len(operands))])
-        for operand, use in zip(operands, uses, strict=True):
-            operand.add_use(use)
+        op = new_op(self.cls, [values[number] for number in self.operands])
         op.results = SSAValues(
             [
                 OpResult(types[type] if type.__class__ is int else type, op, number)  # pyright: ignore[reportArgumentType, reportCallIssue] - an int or a type

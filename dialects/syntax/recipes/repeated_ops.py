@@ -20,11 +20,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from xdsl.dialects.builtin import UNKNOWN_LOC, DenseIntOrFPElementsAttr
-from xdsl.ir import Attribute, Operation, OpResult, SSAValue, SSAValues, Use
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue, SSAValues
 from xdsl.parser import Parser
 
 from mlc.dialects.syntax.dense import DENSE, dense_attribute
 from mlc.dialects.syntax.lexer import VALUE_NAME
+from mlc.dialects.syntax.recipes.new_op import new_op
 from mlc.dialects.syntax.recipes.open_ops import OpenOps, OpenSight
 from mlc.dialects.syntax.recipes.probe import ContextRead, open_number, probe_value, types_key
 
@@ -76,11 +77,7 @@ class Recipe:
             if attribute is None:
                 return None
             elements[name] = attribute
-        op = self.cls.__new__(self.cls)
-        op._operands = operands = SSAValues([values[number] for number in self.operands])
-        op._operand_uses = uses = tuple([Use(op, number) for number in range(len(operands))])
-        for operand, use in zip(operands, uses, strict=True):
-            operand.add_use(use)
+        op = new_op(self.cls, [values[number] for number in self.operands])
         op.results = SSAValues([OpResult(type, op, number) for number, type in enumerate(self.result_types)])
         op.properties = {**self.properties, **elements} if elements else self.properties.copy()
         op.attributes = self.attributes.copy()

@@ -313,11 +313,16 @@ class BlockToTiles(BlockValues):
                 )
 
     def _holds_for_each(self, e: Index, mask: Sequence[Index]) -> bool:
-        """Whether a mask holds somewhere for each value of an index: they share no loop, and no size is open."""
+        """
+        Whether a mask holds somewhere for each value of an index.
+
+        The index and the expressions of the mask, each of which can hold, share no loop, and the mask has no open size.
+        """
+        ranges = self.space.ranges
         dims = [d for m in mask for d in m.dims()]
-        bounds = [m.bounds(self.space.ranges) for m in mask]
-        possible = all(-UNBOUNDED < low and 0 <= high < UNBOUNDED for low, high in bounds)
-        return possible and len(dims) == len({*dims}) and not {*dims} & e.dims()
+        closed = all(ranges[d][1] < UNBOUNDED >> 10 for d in dims)
+        apart = len(dims) == len({*dims}) and not {*dims} & e.dims()
+        return closed and apart and all(m.bounds(ranges)[1] >= 0 for m in mask)
 
     def store(self, op: loop.StoreOp) -> None:
         """A store of an element becomes one of a tile."""

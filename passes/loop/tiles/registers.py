@@ -29,7 +29,7 @@ def registers_needed(f: loop.ForOp, lanes: int, elsewhere: Collection[SSAValue] 
 
 
 def steps_of(f: loop.ForOp) -> Iterator[Operation]:
-    """The ops of a loop's body and of unrolled loops in it, of which one step stands for all steps."""
+    """The ops of a loop's body. An unrolled loop in it gives the ops of one of its iterations."""
     for op in f.body.block.ops:
         if isinstance(op, loop.ForOp) and op.kind.data == "unrolled":
             yield from steps_of(op)

@@ -49,7 +49,7 @@ def test_two_inputs_of_one_name(tmp_path, capsys):
 def test_check_refuses_operations_that_compiling_does(tmp_path, capsys):
     body = "%0 = arith.addf %x, %x : tensor<8xf32>"
     path = write(tmp_path / "arith.mlir", "%x: tensor<8xf32>", "tensor<8xf32>", body)
-    refused(capsys, ["check", path], "'arith.addf' op expected only operations of the dialect graph in @main")
+    refused(capsys, ["check", path], "'arith.addf' op expected only .* in @main; .* write graph.add$")
 
 
 @pytest.mark.parametrize(

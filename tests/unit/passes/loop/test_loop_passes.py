@@ -208,6 +208,38 @@ def test_form_tiles_refuses(body, message):
     assert message in str(error.value)
 
 
+def open_gather(mask: str) -> str:
+    """Rows %h of %X, whose number is open, gathered from at computed columns, where a mask holds."""
+    body = f"""loop.for %h = 0 to %n {{ loop.for %c = 0 to 3 {{ loop.for %i = 0 to 4 vectorized {{
+      loop.block "take" (%a : %n = %h, %b : 3 = %c, %u : 4 = %i) {{
+        %z = arith.constant 0.0 : f32
+        %p = loop.load %I[%u] : i64
+        %k = loop.cast index_cast %p : i64 to index
+        %x = loop.load %X[%a, %k] mask ({mask}) else %z : f32
+        loop.store %x, %Y[%a, %b, %u] : f32
+      }} }} }} }}"""
+    return func("%X: memref<?x4xf32>, %I: memref<4xi64>, %Y: memref<?x3x4xf32>, %n: index", body)
+
+
+def test_a_gather_of_open_rows_under_a_mask_of_another_loop():
+    """Rows are inside where the mask fails, since the load reads them for other values of the mask's loop."""
+    x = rand(5, 4)
+    f = parse(open_gather("1 - %b"))
+    form_tiles(f)
+    (gather,) = ops(f, loop.GatherOp)
+    assert gather.result.type.get_shape() == (4,)
+    (y,) = interp.run(f, [x, np.array([3, 1, 0, 2]), np.zeros((5, 3, 4), np.float32), 5])
+    close(y, np.stack([x[:, [3, 1, 0, 2]]] * 2 + [np.zeros((5, 4), np.float32)], 1), 1e-6)
+
+
+@pytest.mark.parametrize("mask", ["1 - %a", "1 - %a - %b", "%n - 5", "-1 - %b", "1 - %b, %b - 2"])
+def test_a_gather_of_open_rows_under_a_mask_that_says_which_rows(mask):
+    """Rows may be outside where a mask of rows, of an open size, or one that never holds, fails."""
+    f = parse(open_gather(mask))
+    with pytest.raises(PassFailedException, match="expected block 'take' to gather inside of its buffer"):
+        form_tiles(f)
+
+
 def test_an_op_with_a_region_is_refused_in_a_block():
     body = """loop.block "b" (%v : 4 = 0) {
       %c = arith.constant true
