@@ -41,7 +41,7 @@ def compare_model(model: Source, records: str | os.PathLike[str], options: Mappi
     if inputs is None:
         return "the whole model was not compared: sizes of its inputs are open"
     tuned = compile(model, records=records, **options)
-    if schedules_of(default) == schedules_of(tuned):
+    if default.artifact.objects() == tuned.artifact.objects():
         return "the whole model: its program is that of the default schedules"
     return compare_calls(lambda: default(inputs), lambda: tuned(inputs))
 
@@ -75,11 +75,6 @@ def random_inputs(executable: Executable) -> dict[str, Any] | None:
         values = rng.integers(0, 2, shape) if dtype.kind in "iub" else rng.standard_normal(shape)
         inputs[spec.name] = np.asarray(values).astype(dtype)
     return inputs
-
-
-def schedules_of(executable: Executable) -> list[tuple[str, str]]:
-    """Each call of the program: its kernel and what is said of its schedule."""
-    return [(node["kernel"], str(node.get("schedule", ""))) for node in executable.artifact.model["nodes"]]
 
 
 def _calls(*functions: Callable[[], object]) -> int:
