@@ -164,6 +164,10 @@ class Addresses:
         """Further ops go to the function's level, where all loops see their results."""
         return self._at(self.levels[0])
 
+    def inside_of(self, variable: int) -> AbstractContextManager[None]:
+        """Further ops go to the start of each iteration of the loop with that machine variable."""
+        return self._at(self.levels[self.variables[variable][1].depth])
+
     def _at(self, level: LoopLevel) -> _Insertion:
         return _Insertion(self.b, level, at_end=level is self.levels[-1])
 

@@ -7,29 +7,60 @@ Software prefetch: while an iteration of a loop marked {prefetch} runs, the data
           %w = loop.load %W[%j * 3 + d1, %k, d2] tile (d0 : 7, d1 : 3, d2 : 16)
     } attributes {prefetch = 1 : i64}
 
-In each step of %k, row %i fetches its share of the data that %w will load in panel %j + 1: an even stream. Where marked
-loops are nested with no loop between them, the next iteration is that of the nest: after the last of the inner loop
-comes the first of the outer loop's next one.
+Each row fetches its share of the data that %w will load in panel %j + 1: an even stream. That is in each step of %k
+where rows are few; where they are more than the lines of a step, it is in an outer loop over steps, or once for each
+row, so that a line is fetched once and not by each row. Where marked loops are nested with no loop between them, the
+next iteration is that of the nest: after the last of the inner loop comes the first of the outer loop's next one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from math import ceil, prod
 
 from xdsl.dialects.builtin import IntegerAttr, i64
 
 from mlc.dialects import llvm_ext, loop
 from mlc.dialects.attributes import LOOP_PREFETCH
-from mlc.dialects.index import UNBOUNDED, Index, Ranges, const, dim
+from mlc.dialects.index import Index, Ranges, const, dim
 from mlc.dialects.scalar import byte_size
 from mlc.lowering.loop_to_llvm.access.accesses import LoweredAccess
 from mlc.lowering.loop_to_llvm.access.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.support.alignment import LINE_BYTES
-from mlc.targets.cost.thresholds import SURE_ROWS
+from mlc.targets.cost.thresholds import PREFETCH_BURST, SURE_ROWS
 
 L2 = {"locality": IntegerAttr(2, i64)}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A loop in whose iterations rows fetch their shares of the lines that its inner loops will load."""
+
+    variable: int
+    """The loop's variable."""
+    row: Index
+    """The number of the current row."""
+    rows: int
+    """How many rows share the lines."""
+    steps: tuple[tuple[int, int], ...]
+    """Variables and extents of the inner loops over steps, outer ones first."""
+    lines: int
+    """The lines of one iteration."""
+
+    @property
+    def share(self) -> int:
+        """The lines that a row fetches in one iteration."""
+        return ceil(self.lines / self.rows)
+
+    def line(self, k: int, spans: Ranges) -> tuple[dict[int, Index], Index]:
+        """The k-th line of the current row's share: its step, by the variables of loops, and its number in the step."""
+        number, step = (self.row * self.share + k).mod(self.lines, spans), dict[int, Index]()
+        for variable, extent in reversed(self.steps):
+            step[variable], number = number.mod(extent, spans), number.floordiv(extent, spans)
+        return step, number
 
 
 class Prefetcher:
@@ -38,7 +69,8 @@ class Prefetcher:
     def __init__(self, b: Builder, addresses: Addresses, symbolic: bool = False) -> None:
         self.b, self.addresses, self.symbolic = b, addresses, symbolic
         self.panels: tuple[tuple[int, int | None], ...] = ()  # variables and extents, outer ones first
-        self.row: tuple[int, int] | None = None  # variable and extent
+        self.loops: tuple[tuple[int, int | None], ...] = ()
+        """Variables and extents of the loops inside of the marked ones; None where a border shortens the loop."""
 
     @contextmanager
     def inside(self, op: loop.ForOp, extent: int | None, most: int) -> Generator[None]:
@@ -47,42 +79,65 @@ class Prefetcher:
 
         `most` is the greatest trip count of a loop that has several: one that is shorter fetches a part of the lines.
         """
-        saved = self.panels, self.row
+        saved = self.panels, self.loops
         newest = len(self.addresses.variables) - 1
         if LOOP_PREFETCH in op.attributes:
-            nested = self.panels if self.row is None and extent is not None and op.lower == const(0) else ()
-            self.panels, self.row = (*nested, (newest, extent)), None
-        elif self.panels and self.row is None and (extent or self.symbolic or op.lower == const(0)):
-            rows = SURE_ROWS if self.symbolic and extent is None else most
-            self.row = newest, min(rows, SURE_ROWS if self.symbolic else UNBOUNDED)
+            nested = self.panels if not self.loops and extent is not None and op.lower == const(0) else ()
+            self.panels, self.loops = (*nested, (newest, extent)), ()
+        elif self.panels:
+            counts = extent or self.symbolic or op.lower == const(0)
+            self.loops = (*self.loops, (newest, most if counts else None))
         yield
-        self.panels, self.row = saved
+        self.panels, self.loops = saved
 
     def load(self, op: loop.LoadOp, access: LoweredAccess) -> None:
         """Prefetch for a load of full vectors whose address depends on the panel, but not on the row."""
-        if not self.panels or self.row is None or access.mask or access.rank < 2:
+        if not self.panels or not self.loops or access.mask or access.rank < 2:
             return
-        (row, rows), offset, lane = self.row, access.offset, -access.rank
-        following, apart = following_offset(offset, self.panels, self.addresses.spans()), offset.coefficient(lane + 1)
+        spans, offset, lane = self.addresses.spans(), access.offset, -access.rank
+        following, apart = following_offset(offset, self.panels, spans), offset.coefficient(lane + 1)
         if following == offset or not self._vectors(access, op.tile_sizes[-1]):
             return
-        if offset.uses(row):  # there is a single row: the loop is over the panel's own vectors
-            rows = 1
         columns = op.tile_sizes[-2] if apart else 1
-        shares_lines = op.tile_sizes[-1] * byte_size(access.element) < LINE_BYTES
-        per_column = max(1, op.tile_sizes[-1] * byte_size(access.element) // LINE_BYTES)
-        lines, spans = columns * per_column, self.addresses.spans()
-        share = -(-lines // rows)
-        for k in range(0, share):
-            number = (dim(row) * share + k).mod(lines, spans)
-            inside = number.mod(per_column, spans) * (LINE_BYTES // byte_size(access.element))
-            to = {-1 - axis: const(0) for axis in range(access.rank)}
-            to |= {lane: inside, lane + 1: number.floordiv(per_column, spans)}
+        size = LINE_BYTES // byte_size(access.element)
+        per_column = max(1, op.tile_sizes[-1] // size)
+        place = self._place(offset, columns * per_column)
+        for k in range(place.share):
+            to, number = place.line(k, spans)
+            to |= {-1 - axis: const(0) for axis in range(access.rank)}
+            to |= {lane: number.mod(per_column, spans) * size, lane + 1: number.floordiv(per_column, spans)}
             at = following.substitute(to, spans)
-            within = at.mod(LINE_BYTES // byte_size(access.element), spans)
-            if shares_lines and within.is_const and within != const(0):
+            within = at.mod(size, spans)
+            if op.tile_sizes[-1] < size and within.is_const and within != const(0):
                 continue  # an unrolled step before this one fetches the line
-            self._fetch(access, at)
+            self._fetch(access, at, place.variable)
+
+    def _place(self, offset: Index, lines: int) -> Place:
+        """
+        The innermost loop in which each row's share is a line or more; the innermost of all if that is a long burst.
+
+        `lines` are the lines of a step.
+        """
+        places = list[Place]()
+        for at in reversed(range(len(self.loops))):
+            places.append(self._place_in(offset, lines, at))
+            variable, extent = self.loops[at]
+            if extent is None and offset.uses(variable):
+                break
+        found = [place for place in places if place.lines >= place.rows]
+        return found[0] if found and found[0].share <= PREFETCH_BURST else places[0]
+
+    def _place_in(self, offset: Index, lines: int, at: int) -> Place:
+        """The place in the loop of that number."""
+        outer, inner = self.loops[: at + 1], self.loops[at + 1 :]
+        row, rows = const(0), 1
+        shared = [(variable, extent) for variable, extent in outer if extent is not None and not offset.uses(variable)]
+        if self.symbolic:
+            shared = [(variable, min(extent, SURE_ROWS)) for variable, extent in shared[:1]]
+        for variable, extent in shared:
+            row, rows = row * extent + dim(variable), rows * extent
+        steps = tuple((variable, extent) for variable, extent in inner if extent is not None and offset.uses(variable))
+        return Place(self.loops[at][0], row, rows, steps, lines * prod(extent for _, extent in steps))
 
     def _vectors(self, access: LoweredAccess, lanes: int) -> bool:
         """Whether the lanes are contiguous and fill at least a cache line."""
@@ -92,9 +147,10 @@ class Prefetcher:
         near = access.offset.substitute({lane: const(min(size, lanes) - 1)}, spans)
         return near - first == const(min(size, lanes) - 1)
 
-    def _fetch(self, access: LoweredAccess, offset: Index) -> None:
-        pointer = self.addresses.pointer(access.base, offset, access.element)
-        self.b.block.add_op(llvm_ext.PrefetchOp.create(operands=[pointer], properties=L2))
+    def _fetch(self, access: LoweredAccess, offset: Index, variable: int) -> None:
+        with self.addresses.inside_of(variable):
+            pointer = self.addresses.pointer(access.base, offset, access.element)
+            self.b.block.add_op(llvm_ext.PrefetchOp.create(operands=[pointer], properties=L2))
 
 
 def following_offset(offset: Index, nest: Sequence[tuple[int, int | None]], spans: Ranges) -> Index:

@@ -4,12 +4,14 @@ import re
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from loop_kernels import rand
 from loop_native import close, native_kernel, parse
 
 from mlc.dialects import loop
 from mlc.dialects.index import const, dim
-from mlc.lowering.loop_to_llvm.access.prefetch import following_offset
+from mlc.lowering.loop_to_llvm.access.prefetch import Place, following_offset
 from mlc.passes.loop.unroll import unroll
 
 PANELS, ROWS, DEPTH = 5, 2, 12
@@ -54,6 +56,33 @@ def test_a_loop_that_is_shorter_in_the_last_block_shares_the_lines_as_the_others
     run = native_kernel(parse(text + "}"))
     close(run([x, w])[0], np.einsum("ik,jkd->ijd", x, w), 1e-5)
     assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == 1
+
+
+def test_many_rows_fetch_their_shares_outside_of_the_steps() -> None:
+    """Twelve rows, twelve steps of three lines: each row fetches three lines, once, not in each step."""
+    rows, text = 12, product("attributes {prefetch = 1 : i64}").replace(f"memref<{ROWS}x", "memref<12x")
+    f = parse(text.replace(f"%i = 0 to {ROWS}", f"%i = 0 to {rows}"))
+    x, w = rand(rows, DEPTH), rand(3 * PANELS, DEPTH, 16, seed=1)
+    run = native_kernel(f)
+    close(run([x, w])[0], np.einsum("ik,jkd->ijd", x, w), 1e-5)
+    blocks = re.split(r"\n(?=b\d+:)", run.ir)
+    (steps,) = [block for block in blocks if "= call <16 x float> @llvm.fma" in block]
+    assert "@llvm.prefetch" not in steps
+    assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == 3
+
+
+@given(st.lists(st.integers(1, 7), max_size=3), st.integers(1, 4), st.integers(1, 30))
+def test_the_rows_together_fetch_every_line(extents: list[int], lines: int, rows: int) -> None:
+    steps = tuple((1 + n, extent) for n, extent in enumerate(extents))
+    total = lines * int(np.prod(extents))
+    place, ranges = Place(0, dim(0), rows, steps, total), [(0, rows - 1)]
+    fetched = set[tuple[int, ...]]()
+    for k in range(place.share):
+        step, number = place.line(k, ranges)
+        for row in range(rows):
+            at = [e.substitute({0: const(row)}).const for e in (*(step[v] for v, _ in steps), number)]
+            fetched.add(tuple(at))
+    assert fetched == set(np.ndindex(*extents, lines))
 
 
 def test_unrolled_steps_that_share_a_line_fetch_it_once() -> None:
