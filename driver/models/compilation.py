@@ -37,6 +37,7 @@ from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.main_to_llvm.convert import MAIN, callees
 from mlc.runtime.artifact import WEIGHTS, Artifact, Draft, drafted
 from mlc.runtime.code import FUNCTIONS
+from mlc.runtime.cpu import refusal
 from mlc.runtime.graph.convert import expect_graph
 from mlc.support.display.timing import PhaseTimer
 from mlc.support.errors import UserError, fail, warn
@@ -107,14 +108,29 @@ class Compilation:
             with self.timing.phase("link"):
                 link = partial(link_shared, libraries=self.libraries())
                 draft.write_objects(objects, link if is_host(self.target) and has_compiler() else None)
+            runs = self.runs_program()
             draft.model |= self.facts(main, specs, self.description(main, sources, flops))
             artifact = draft.finish()
-        if self.validators and not self.options.memory.separate:
+        if runs:
             from mlc.driver.compare.validated import check_program
 
             for validator in self.validators:
-                check_program(artifact, validator, self.target, self.options.threads)
+                check_program(artifact, validator, self.options.threads)
         return artifact
+
+    def runs_program(self) -> bool:
+        """Whether the whole program is validated; the validators note that it is not where this CPU cannot run it."""
+        if not self.validators or self.options.memory.separate:
+            return False
+        if is_host(self.target) and refusal({"target": self.target_facts()}) is None:
+            return True
+        for validator in self.validators:
+            validator.note(f"the program as a whole: it is for {self.target}, and this machine cannot run it")
+        return False
+
+    def target_facts(self) -> dict[str, Any]:
+        """The description of the target in model.json."""
+        return _facts(self.host, self.target, self.devices.values())
 
     def facts(self, main: FuncOp, specs: Mapping[str, Any], description: Mapping[str, Any]) -> dict[str, Any]:
         """What model.json says of the program; `specs` are its inputs and outputs, `description` has its calls."""
@@ -123,7 +139,7 @@ class Compilation:
         return {
             "name": self.name,
             "entry": MAIN,
-            "target": _facts(self.host, self.target, self.devices.values()),
+            "target": self.target_facts(),
             **self.placement(),
             "threads": self.options.threads,
             **specs,

@@ -207,6 +207,19 @@ def test_a_saved_model_of_an_older_mlc(saved: Path):
 
 
 @ON_X86
+def test_validating_for_another_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """The program is not run: that this CPU cannot is no error of the compiler."""
+    path = small_model.write(tmp_path, small_model.ONE_TEXT)
+    monkeypatch.setattr(cpu, "host_features", lambda: CPUS["x86-64-v2"])
+    assert (
+        cli.run(["compile", str(path), "--target", "x86-64-v3", "--validate-each", "-o", str(tmp_path / "m.so")]) == 0
+    )
+    assert "the program as a whole: it is for x86-64-v3, and this machine cannot run it" in capsys.readouterr().out
+
+
+@ON_X86
 @pytest.mark.parametrize("text", [small_model.ONE_TEXT, OPEN_TEXT])
 def test_compiling_for_another_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str):
     path = small_model.write(tmp_path, text)
