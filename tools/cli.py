@@ -17,9 +17,10 @@ reproducer, or the traceback in mlc.crash.txt, is written).
 import argparse
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from mlc.driver.options import EXECUTORS, PRECISIONS
@@ -69,6 +70,23 @@ def seconds(text: str) -> float:
     if not 0 < value <= 3600:
         raise argparse.ArgumentTypeError(f"expected seconds above 0 and up to 3600, but got '{text}'")
     return value
+
+
+def output_file(*suffixes: str) -> Callable[[str], Path]:
+    """The type of an option that gives a file to write; one that cannot be written is refused before any work."""
+
+    def read(text: str) -> Path:
+        path = Path(text)
+        if suffixes and path.suffix not in suffixes:
+            known = " or ".join(filter(None, (", ".join(suffixes[:-1]), suffixes[-1])))
+            raise argparse.ArgumentTypeError(f"expected a FILE that ends in {known}, but got '{text}'")
+        if not path.parent.is_dir():
+            raise argparse.ArgumentTypeError(f"expected a FILE in a directory that exists, but got '{text}'")
+        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise argparse.ArgumentTypeError(f"expected a FILE that can be written, but got '{text}'")
+        return path
+
+    return read
 
 
 class _Parser(argparse.ArgumentParser):

@@ -15,6 +15,7 @@ from mlc.tools.cli import (
     add_model_arguments,
     add_records_arguments,
     executable_of,
+    output_file,
     print_table,
     seconds,
     shapes_of,
@@ -38,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compare", action="append", default=[], choices=PEERS, help="measure this runtime, too, in turns with mlc"
     )
-    parser.add_argument("--json", metavar="FILE", help="write the measurements as JSON")
+    parser.add_argument("--json", type=output_file(), metavar="FILE", help="write the measurements as JSON")
     parser.add_argument("--seconds", type=seconds, default=2.0, help="time to measure each runtime for (default: 2)")
     parser.add_argument(
         "--profile", action="store_true", help="print each kernel's time, work, and share of the machine's peaks"
@@ -48,20 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         nargs="?",
         const=False,  # the table alone
-        type=_plot_file,
+        type=output_file(*FORMATS),
         help="as --profile; with a FILE (.svg, .png, .pdf) also draw the roofline plot",
     )
     parser.add_argument(
-        "--trace", metavar="FILE", help="write the time line of one run as a Chrome trace (.json, for ui.perfetto.dev)"
+        "--trace",
+        type=output_file(),
+        metavar="FILE",
+        help="write the time line of one run as a Chrome trace (.json, for ui.perfetto.dev)",
     )
-
-
-def _plot_file(text: str) -> str:
-    """The value of --roofline; a wrong suffix is refused before anything is measured."""
-    if Path(text).suffix not in FORMATS:
-        known = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
-        raise argparse.ArgumentTypeError(f"expected a FILE that ends in {known}, but got '{text}'")
-    return text
 
 
 def run(args: argparse.Namespace) -> int:
@@ -106,13 +102,13 @@ def _report(args: argparse.Namespace, profile: "Profile") -> dict[str, Any]:
     return profile.facts()
 
 
-def _write(name: str, write: Callable[[Path], Any]) -> None:
+def _write(path: Path, write: Callable[[Path], Any]) -> None:
     """Write a file, and say so."""
     try:
-        write(Path(name))
+        write(path)
     except OSError as error:
-        raise UsageError(f"{name}: {error.strerror}") from error
-    print(f"wrote {name}")
+        raise UsageError(f"{path}: {error.strerror}") from error
+    print(f"wrote {path}")
 
 
 def measure(runs: dict[str, Callable[[], Any]], seconds: float) -> dict[str, list[float]]:

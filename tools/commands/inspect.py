@@ -16,6 +16,7 @@ from mlc.tools.cli import (
     devices_of_arguments,
     executable_of,
     human_bytes,
+    output_file,
     print_table,
     shapes_of,
     summary,
@@ -40,14 +41,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--html",
         metavar="FILE.html",
-        type=_html_file,
+        type=output_file(".html", ".htm"),
         help="write a page that needs no network: the IR before and after every pass, what came from what from the "
         "graph to the assembly, the fused graph, the memory plan, the time of each kernel",
     )
     parser.add_argument(
         "--memory",
         metavar="FILE.svg",
-        type=_svg_file,
+        type=output_file(".svg"),
         help="write a picture of the arena over time: which bytes hold which intermediate at which call",
     )
     parser.add_argument("--no-profile", action="store_true", help="with --html: do not run the model, show no times")
@@ -127,25 +128,6 @@ def _print_kernels(model: dict[str, Any]) -> None:
 def _millions(flops: Size) -> str:
     """Operations in millions; of symbolic sizes `-`."""
     return f"{flops / 1e6:.2f}" if isinstance(flops, int) else "-"
-
-
-def _html_file(text: str) -> Path:
-    """The value of --html; a wrong suffix is refused before anything is compiled."""
-    return _file(text, ".html", ".htm")
-
-
-def _svg_file(text: str) -> Path:
-    """The value of --memory."""
-    return _file(text, ".svg")
-
-
-def _file(text: str, *suffixes: str) -> Path:
-    path = Path(text)
-    if path.suffix not in suffixes:
-        raise argparse.ArgumentTypeError(f"expected a FILE that ends in {suffixes[0]}, but got '{text}'")
-    if not path.parent.is_dir():
-        raise argparse.ArgumentTypeError(f"expected a FILE in a directory that exists, but got '{text}'")
-    return path
 
 
 def _write_picture(args: argparse.Namespace) -> int:

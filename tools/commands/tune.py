@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mlc.tools.cli import add_model_arguments, devices_of_arguments, print_table, shapes_of, symbols_of
+from mlc.tools.cli import add_model_arguments, devices_of_arguments, output_file, print_table, shapes_of, symbols_of
 from mlc.tools.commands.device_scheduler import add_secret_arguments
 from mlc.tools.commands.memory import memory_arguments_of
 from mlc.tools.reporting import UsageError
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_cluster_arguments(parser)
     parser.add_argument(
         "--plot",
-        type=_svg,
+        type=output_file(".svg"),
         metavar="FILE.svg",
         help="draw the best so far of each kernel, and predicted against measured",
     )
@@ -190,9 +190,3 @@ def _seconds(text: str) -> float:
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"expected seconds above 0, but got '{text}'")
     return value
-
-
-def _svg(text: str) -> str:
-    if Path(text).suffix != ".svg":
-        raise argparse.ArgumentTypeError(f"expected a FILE that ends in .svg, but got '{text}'")
-    return text

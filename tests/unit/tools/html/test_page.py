@@ -51,7 +51,7 @@ def test_the_command_writes_a_page(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--html", "report.txt"], "expected a FILE that ends in .html, but got 'report.txt'"),
+        (["--html", "report.txt"], "expected a FILE that ends in .html or .htm, but got 'report.txt'"),
         (
             ["--html", "nowhere/report.html"],
             "expected a FILE in a directory that exists, but got 'nowhere/report.html'",
