@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mlc.driver.memory_options import MemoryOptions
 from mlc.driver.models.schedules import Schedules
@@ -67,8 +67,9 @@ class Options:
             raise UserError(f"expected opt_level to be 0 to 4, but got {self.opt_level!r}")
         if self.precision not in PRECISIONS:
             raise UserError(f"expected precision to be one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
-        if not self.error_growth >= 0:
-            raise UserError(f"expected error_growth to be at least 0, but got {self.error_growth!r}")
+        growth = cast("object", self.error_growth)  # callers need not be typed
+        if not isinstance(growth, int | float) or not growth >= 0:
+            raise UserError(f"expected error_growth to be at least 0, but got {growth!r}")
         object.__setattr__(self, "target", target_text(self.target))
 
     def model_key(self) -> str:

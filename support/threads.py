@@ -20,6 +20,6 @@ def thread_count(threads: object) -> int:
     """
     if threads is None:
         return available_cpus()
-    if not isinstance(threads, int) or not 1 <= threads <= MAX_THREADS:
+    if not isinstance(threads, int) or isinstance(threads, bool) or not 1 <= threads <= MAX_THREADS:
         raise UserError(f"expected threads to be 1 to {MAX_THREADS}, but got {threads!r}")
     return threads

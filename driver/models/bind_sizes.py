@@ -49,8 +49,6 @@ def with_shapes(model: Model, shapes: Mapping[str, Sequence[Any]] | None) -> Mod
         return model
     signature = signature_of(model)
     declared = {name: [text(size) for size in sizes] for name, sizes, _ in signature["inputs"]}
-    if not isinstance(shapes, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
-        raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
     for name in shapes:
         if name not in declared:
             raise UserError(f"expected shapes of inputs {', '.join(declared)}, but got an unknown input '{name}'")
