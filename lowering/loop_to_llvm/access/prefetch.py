@@ -36,7 +36,7 @@ L2 = {"locality": IntegerAttr(2, i64)}
 
 
 @dataclass(frozen=True)
-class Place:
+class FetchPlace:
     """A loop in whose iterations rows fetch their shares of the lines that its inner loops will load."""
 
     variable: int
@@ -112,13 +112,13 @@ class Prefetcher:
                 continue  # an unrolled step before this one fetches the line
             self._fetch(access, at, place.variable)
 
-    def _place(self, offset: Index, lines: int) -> Place:
+    def _place(self, offset: Index, lines: int) -> FetchPlace:
         """
         The innermost loop in which each row's share is a line or more; the innermost of all if that is a long burst.
 
         `lines` are the lines of a step.
         """
-        places = list[Place]()
+        places = list[FetchPlace]()
         for at in reversed(range(len(self.loops))):
             places.append(self._place_in(offset, lines, at))
             variable, extent = self.loops[at]
@@ -127,7 +127,7 @@ class Prefetcher:
         found = [place for place in places if place.lines >= place.rows]
         return found[0] if found and found[0].share <= PREFETCH_BURST else places[0]
 
-    def _place_in(self, offset: Index, lines: int, at: int) -> Place:
+    def _place_in(self, offset: Index, lines: int, at: int) -> FetchPlace:
         """The place in the loop of that number."""
         outer, inner = self.loops[: at + 1], self.loops[at + 1 :]
         row, rows = const(0), 1
@@ -137,7 +137,7 @@ class Prefetcher:
         for variable, extent in shared:
             row, rows = row * extent + dim(variable), rows * extent
         steps = tuple((variable, extent) for variable, extent in inner if extent is not None and offset.uses(variable))
-        return Place(self.loops[at][0], row, rows, steps, lines * prod(extent for _, extent in steps))
+        return FetchPlace(self.loops[at][0], row, rows, steps, lines * prod(extent for _, extent in steps))
 
     def _vectors(self, access: LoweredAccess, lanes: int) -> bool:
         """Whether the lanes are contiguous and fill at least a cache line."""

@@ -11,7 +11,7 @@ from loop_native import close, native_kernel, parse
 
 from mlc.dialects import loop
 from mlc.dialects.index import const, dim
-from mlc.lowering.loop_to_llvm.access.prefetch import Place, following_offset
+from mlc.lowering.loop_to_llvm.access.prefetch import FetchPlace, following_offset
 from mlc.passes.loop.unroll import unroll
 
 PANELS, ROWS, DEPTH = 5, 2, 12
@@ -75,7 +75,7 @@ def test_many_rows_fetch_their_shares_outside_of_the_steps() -> None:
 def test_the_rows_together_fetch_every_line(extents: list[int], lines: int, rows: int) -> None:
     steps = tuple((1 + n, extent) for n, extent in enumerate(extents))
     total = lines * int(np.prod(extents))
-    place, ranges = Place(0, dim(0), rows, steps, total), [(0, rows - 1)]
+    place, ranges = FetchPlace(0, dim(0), rows, steps, total), [(0, rows - 1)]
     fetched = set[tuple[int, ...]]()
     for k in range(place.share):
         step, number = place.line(k, ranges)
