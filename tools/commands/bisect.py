@@ -11,14 +11,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mlc.tools.cli import (
-    add_model_arguments,
-    add_records_arguments,
-    devices_of_arguments,
-    output_file,
-    shapes_of,
-    symbols_of,
-)
+from mlc.tools.cli import add_model_arguments, add_records_arguments, devices_of_arguments, shapes_of, symbols_of
 from mlc.tools.commands.memory import memory_of
 from mlc.tools.reporting import UsageError
 from mlc.tools.waiting import progress
@@ -61,13 +54,8 @@ def add_pipeline_argument(parser: argparse.ArgumentParser, help: str) -> None:
 
 def add_output_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the commands that write a reduced module."""
-    parser.add_argument("-o", "--output", type=output_file(), metavar="FILE.mlir", help="the reduced module")
-    parser.add_argument(
-        "--lit-test",
-        type=output_file(),
-        metavar="FILE.mlir",
-        help="write the reduced module as a lit test that fails",
-    )
+    parser.add_argument("-o", "--output", metavar="FILE.mlir", help="the reduced module")
+    parser.add_argument("--lit-test", metavar="FILE.mlir", help="write the reduced module as a lit test that fails")
     parser.add_argument(
         "--seconds", type=float, default=120.0, metavar="N", help="time for the reduction in seconds (default: 120)"
     )

@@ -247,7 +247,6 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]):
         (["bench", "gone.onnx", "--json", "no/b.json"], "a FILE in a directory that exists, but got 'no/b.json'"),
         (["bench", "gone.onnx", "--trace", "/proc"], "expected a FILE that can be written, but got '/proc'"),
         (["tune", "gone.onnx", "--records", "r.db", "--plot", "no/p.svg"], "a FILE in a directory that exists, but"),
-        (["bisect", "gone.onnx", "--lit-test", "no/t.mlir"], "expected a FILE in a directory that exists"),
         (["run", "gone.onnx", "--output-dir", "junk.txt/out"], "junk.txt/out: Not a directory"),
         (["frobnicate"], "invalid choice: 'frobnicate'"),
         (["compile"], "the following arguments are required: model"),
