@@ -8,6 +8,7 @@ from typing import Any
 from mlc.dialects.graph.symbols import bind
 from mlc.driver.describe.symbolic import signature_of
 from mlc.frontends.common.model import Model
+from mlc.frontends.common.sizes import check_shapes
 from mlc.runtime.sizes import Sizes, text
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
@@ -45,6 +46,7 @@ def with_shapes(model: Model, shapes: Mapping[str, Sequence[Any]] | None) -> Mod
     `shapes` maps input names to sizes; a symbol's name stands for a size that stays open. Raises UserError for an
     unknown input, and for sizes that do not fit the model or each other.
     """
+    check_shapes(shapes)
     if not shapes:
         return model
     signature = signature_of(model)

@@ -119,7 +119,7 @@ class Compilation:
         return artifact
 
     def runs_program(self) -> bool:
-        """Whether the whole program is validated; the validators note that it is not where this CPU cannot run it."""
+        """Whether the whole program is validated; if this CPU cannot run it, that is noted with the validators."""
         if not self.validators or self.options.memory.separate:
             return False
         if is_host(self.target) and refusal({"target": self.target_facts()}) is None:

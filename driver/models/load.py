@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from inspect import isroutine
 from os import PathLike
 from pathlib import Path
@@ -70,7 +70,6 @@ def load_mapped(
     mapped: bool = True,
 ) -> Model:
     """As `load`; where `mapped`, large weights stay in the .onnx file, which must not change while they are used."""
-    _check_shapes(shapes)
     if isinstance(source, Model):
         return _with_sizes(source, shapes, symbols)
     if isinstance(source, str | PathLike):
@@ -88,19 +87,6 @@ def load_mapped(
 
     # import_model refuses what is no ONNX model; programs of torch have returned above
     return import_model(cast("ModelSource", source), shapes, symbols=symbols, mapped=mapped)
-
-
-def _check_shapes(shapes: object) -> None:
-    """UserError for what is no dict from names to sizes; callers need not be typed."""
-    if shapes is None:
-        return
-    if not isinstance(shapes, Mapping):
-        raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
-    for name, sizes in cast("Mapping[object, object]", shapes).items():
-        if not isinstance(sizes, Iterable) or isinstance(sizes, str):
-            raise UserError(
-                f"input '{name}': expected a tuple of whole numbers and names as its shape, but got {sizes!r}"
-            )
 
 
 def _with_sizes(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from mlc.frontends.common.values import Array
 from mlc.support.errors import UserError
 from mlc.support.limits import limits
 
+EXPECTED_SIZES = "expected a tuple of whole numbers and names as its shape"
+"""What is said of an input in `shapes=` whose sizes are none."""
 LARGEST_SIZE = 10**9 - 1
 """The largest extent of an axis; a larger bound of a slice means the end of the axis."""
 Span: TypeAlias = "tuple[int, int]"
@@ -30,6 +32,17 @@ def identifier(name: str) -> str | None:
     """A name as an identifier of the text format; None if it cannot be made one."""
     cleaned = re.sub(r"\W", "_", name, flags=re.ASCII)
     return cleaned if re.fullmatch(r"[A-Za-z_]\w*", cleaned) else None
+
+
+def check_shapes(shapes: object) -> None:
+    """UserError unless `shapes`, an argument that need not be typed, is None or maps names of inputs to sizes."""
+    if shapes is None:
+        return
+    if not isinstance(shapes, Mapping):
+        raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
+    for name, sizes in cast("Mapping[object, object]", shapes).items():
+        if isinstance(sizes, str) or not isinstance(sizes, Iterable):
+            raise UserError(f"input '{name}': {EXPECTED_SIZES}, but got {sizes!r}")
 
 
 def check_sizes(shape: Iterable[Any], what: str) -> None:

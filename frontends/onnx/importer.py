@@ -22,7 +22,7 @@ from mlc.dialects.graph import name_location, tensor
 from mlc.dialects.graph.dims import DimExpr
 from mlc.frontends.common.builder import GraphBuilder, hoist_sources
 from mlc.frontends.common.model import Model, counted_attribute, name_attrs
-from mlc.frontends.common.sizes import Span, check_sizes, identifier
+from mlc.frontends.common.sizes import EXPECTED_SIZES, Span, check_shapes, check_sizes, identifier
 from mlc.frontends.common.source_node import NeedsSizes, NeedsValues
 from mlc.frontends.common.values import Value
 from mlc.frontends.onnx import narrow
@@ -276,11 +276,9 @@ def input_shape(
     return tuple(d if d is not None else DimExpr.symbol(name) for d, name in sizes)
 
 
-def _given_shape(given: Iterable[int | str] | str, what: str) -> tuple[Any, ...]:
+def _given_shape(given: Iterable[int | str], what: str) -> tuple[Any, ...]:
     """The sizes that `shapes=` gives for one input: integers and names of symbols."""
-    message = f"{what}: expected a tuple of whole numbers and names as its shape, but got {given!r}"
-    if isinstance(given, str) or not isinstance(given, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
-        raise UserError(message)
+    message = f"{what}: {EXPECTED_SIZES}, but got {given!r}"
     sizes: tuple[Any, ...] = tuple(given)
     if any(isinstance(s, str) and identifier(s) != s for s in sizes):
         raise UserError(message)
@@ -307,8 +305,7 @@ def import_model(
     """
     if not isinstance(source, str | os.PathLike | onnx.ModelProto):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected a path, an onnx.ModelProto or an mlc.Model, but got {type(source).__name__}")
-    if not isinstance(shapes or {}, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
-        raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
+    check_shapes(shapes)
     return import_proto(*read_model(source, mapped), shapes or {}, values or {}, symbols)
 
 

@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind, OutputSpec
 
 from mlc.frontends.common.model import Model
+from mlc.frontends.common.sizes import check_shapes
 from mlc.frontends.common.values import Value
 from mlc.frontends.torch.guards import conditions, was_traced_here
 from mlc.frontends.torch.importer import AtenImporter, check_calls
@@ -71,6 +72,7 @@ def import_program(
 
     `assumed` has the guards of the trace as text, for a program that does not have them itself.
     """
+    check_shapes(shapes)
     taken = conditions(size for facts in _tensors(program).values() for size in facts.shape)
     if not was_traced_here(size for facts in _tensors(program).values() for size in facts.shape):
         texts = getattr(program, "_guards_code", ()) if assumed is None else assumed

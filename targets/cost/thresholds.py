@@ -181,8 +181,9 @@ WALK_DEPTH = 3
 """Blocks of channels, at least, through which a 1x1 window hops so that prefetching its planes pays."""
 PREFETCH_BURST = 8
 """Lines, at most, that a row fetches at once for a load of the next panel, instead of a line in each of its steps.
-Source: eight networks of 5 to 29 million weights on Zen 3, which take 0.98 of the time with it on two threads, 1.00 on
-one. With 24 ResNet-50 takes 1.03 of the time, with 64 1.1: its weights come from memory, and loads wait for bursts."""
+Source: five networks of 19 to 29 million weights on Zen 3, which take 0.98 of the time with it on two threads, 1.00 on
+one. With 24 ResNet-50 takes 1.03 of the time: its weights come from memory, and loads wait for bursts. Not measured
+with AVX-512."""
 SURE_ROWS = 2
 """Rows that surely share a panel where their number is known at run time."""
 TRANSPOSED_ROWS = 24

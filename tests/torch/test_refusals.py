@@ -101,3 +101,10 @@ def test_sizes_that_are_no_multiple():
             dynamic_shapes=({1: 2 * Dim("half", min=2, max=64)},),
             shapes={"input": (2, 7)},
         )
+
+
+@pytest.mark.parametrize("shapes", [[1], {"x": 3}, {"x": "2x3"}])
+def test_shapes_without_sizes(shapes):
+    program = torch.export.export(torch.nn.ReLU(), (torch.zeros(2, 3),))
+    with pytest.raises(UserError, match=r"expected (shapes as a dict|a tuple of whole numbers and names as its shape)"):
+        mlc.compile(program, shapes=shapes)

@@ -104,10 +104,7 @@ def _report(args: argparse.Namespace, profile: "Profile") -> dict[str, Any]:
 
 def _write(path: Path, write: Callable[[Path], Any]) -> None:
     """Write a file, and say so."""
-    try:
-        write(path)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
+    write(path)
     print(f"wrote {path}")
 
 

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; return the exit code."""
     given = _files(args.input)
     if args.output_dir:
-        _make(Path(args.output_dir))
+        Path(args.output_dir).mkdir(parents=True, exist_ok=True)  # before the work: what cannot be made is an error
     executable = executable_of(args)
     inputs = {name: read_array(path) for name, path in given.items()}
     if args.random:
@@ -172,19 +172,8 @@ def _range(array: "Array") -> str:
     return f", {array.min():.6g} to {array.max():.6g}" if array.size and array.dtype.kind in "fiu" else ""
 
 
-def _make(directory: Path) -> None:
-    """Make the directory of the outputs, before the model is compiled and run."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"{directory}: {error.strerror}") from error
-
-
 def _write(directory: Path, outputs: dict[str, Any]) -> None:
     import numpy as np
 
-    try:
-        for name, array in outputs.items():
-            np.save(directory / f"{name.replace('/', '_')}.npy", array)
-    except OSError as error:
-        raise UsageError(f"{directory}: {error.strerror}") from error
+    for name, array in outputs.items():
+        np.save(directory / f"{name.replace('/', '_')}.npy", array)

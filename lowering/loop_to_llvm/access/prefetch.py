@@ -7,10 +7,11 @@ Software prefetch: while an iteration of a loop marked {prefetch} runs, the data
           %w = loop.load %W[%j * 3 + d1, %k, d2] tile (d0 : 7, d1 : 3, d2 : 16)
     } attributes {prefetch = 1 : i64}
 
-Each row fetches its share of the data that %w will load in panel %j + 1: an even stream. That is in each step of %k
-where rows are few; where they are more than the lines of a step, it is in an outer loop over steps, or once for each
-row, so that a line is fetched once and not by each row. Where marked loops are nested with no loop between them, the
-next iteration is that of the nest: after the last of the inner loop comes the first of the outer loop's next one.
+Each row fetches its share of the data that %w will load in panel %j + 1: an even stream. Few rows fetch in each step of
+%k. Where a step has fewer lines than there are rows, a row fetches in each iteration of an outer loop over steps, or
+once before its first step, so that no two rows fetch the same line. Where marked loops are nested with no loop between
+them, the next iteration is that of the nest: after the last of the inner loop comes the first of the outer loop's next
+one.
 """
 
 from __future__ import annotations
@@ -64,13 +65,13 @@ class FetchPlace:
 
 
 class Prefetcher:
-    """Emits prefetches; keeps the machine variables of the marked loops and of the loop of rows inside of them."""
+    """Emits prefetches; keeps the machine variables of the marked loops and of the loops inside of them."""
 
     def __init__(self, b: Builder, addresses: Addresses, symbolic: bool = False) -> None:
         self.b, self.addresses, self.symbolic = b, addresses, symbolic
         self.panels: tuple[tuple[int, int | None], ...] = ()  # variables and extents, outer ones first
         self.loops: tuple[tuple[int, int | None], ...] = ()
-        """Variables and extents of the loops inside of the marked ones; None where a border shortens the loop."""
+        """Variables and extents of the loops inside of them; the extent of a loop that a border shortens is None."""
 
     @contextmanager
     def inside(self, op: loop.ForOp, extent: int | None, most: int) -> Generator[None]:
@@ -91,7 +92,7 @@ class Prefetcher:
         self.panels, self.loops = saved
 
     def load(self, op: loop.LoadOp, access: LoweredAccess) -> None:
-        """Prefetch for a load of full vectors whose address depends on the panel, but not on the row."""
+        """Prefetch for a load of full vectors whose address depends on the panel."""
         if not self.panels or not self.loops or access.mask or access.rank < 2:
             return
         spans, offset, lane = self.addresses.spans(), access.offset, -access.rank
@@ -116,16 +117,15 @@ class Prefetcher:
         """
         The innermost loop in which each row's share is a line or more; the innermost of all if that is a long burst.
 
-        `lines` are the lines of a step.
+        A loop that a border shortens is not left if the offset uses its variable. `lines` are the lines of a step.
         """
-        places = list[FetchPlace]()
-        for at in reversed(range(len(self.loops))):
-            places.append(self._place_in(offset, lines, at))
-            variable, extent = self.loops[at]
-            if extent is None and offset.uses(variable):
+        place = innermost = self._place_in(offset, lines, len(self.loops) - 1)
+        for at in reversed(range(len(self.loops) - 1)):
+            variable, extent = self.loops[at + 1]
+            if place.lines >= place.rows or (extent is None and offset.uses(variable)):
                 break
-        found = [place for place in places if place.lines >= place.rows]
-        return found[0] if found and found[0].share <= PREFETCH_BURST else places[0]
+            place = self._place_in(offset, lines, at)
+        return place if place.rows <= place.lines <= PREFETCH_BURST * place.rows else innermost
 
     def _place_in(self, offset: Index, lines: int, at: int) -> FetchPlace:
         """The place in the loop of that number."""

@@ -71,6 +71,42 @@ def test_many_rows_fetch_their_shares_outside_of_the_steps() -> None:
     assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == 3
 
 
+def test_a_row_does_not_fetch_outside_of_a_loop_that_a_border_shortens() -> None:
+    """The lines of all steps are enough for the rows, but which taps a row has depends on the row."""
+    rows, groups, taps = 48, 2, 3
+    text = f"""
+loop.func @k(%x: memref<{rows}x{DEPTH}xf32>, %w: memref<{3 * PANELS}x{groups * taps * DEPTH}x16xf32>,
+             %o: memref<{rows}x{3 * PANELS}x16xf32>) attributes {{outputs = 1 : i64}} {{
+  %z = arith.constant 0.0 : f32
+  %zero = loop.broadcast %z : f32 to vector<3x16xf32>
+  loop.for %j = 0 to {PANELS} {{
+    loop.for %i = 0 to {rows} {{
+      %sum = loop.for %g = 0 to {groups} iter_args(%a = %zero) -> vector<3x16xf32> {{
+        %p = loop.for %t = 1 - (%i + {rows - 1}) floordiv {rows} to {taps} iter_args(%b = %a) -> vector<3x16xf32> {{
+          %q = loop.for %k = 0 to {DEPTH} iter_args(%c = %b) -> vector<3x16xf32> {{
+            %l = loop.load %x[%i, %k] tile (d0 : 3, d1 : 16) : vector<1x1xf32>
+            %r = loop.load %w[%j * 3 + d0, %g * {taps * DEPTH} + %t * {DEPTH} + %k, d1] tile (d0 : 3, d1 : 16)
+              : vector<3x16xf32>
+            %n = loop.fma %l, %r, %c : vector<1x1xf32>, vector<3x16xf32>, vector<3x16xf32>
+            loop.yield %n : vector<3x16xf32>
+          }}
+          loop.yield %q : vector<3x16xf32>
+        }}
+        loop.yield %p : vector<3x16xf32>
+      }}
+      loop.store %sum, %o[%i, %j * 3 + d0, d1] tile (d0 : 3, d1 : 16) : vector<3x16xf32>
+    }}
+  }} attributes {{prefetch = 1 : i64}}
+}}"""
+    x, w = rand(rows, DEPTH), rand(3 * PANELS, groups * taps * DEPTH, 16, seed=1)
+    run = native_kernel(parse(text))
+    by_tap = np.einsum("ik,jgtkd->tijd", x, w.reshape(3 * PANELS, groups, taps, DEPTH, 16))
+    wanted = by_tap.sum(0)
+    wanted[0] -= by_tap[0, 0]  # the first row's taps begin at 1
+    close(run([x, w])[0], wanted, 1e-4)
+    assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == 1
+
+
 @given(st.lists(st.integers(1, 7), max_size=3), st.integers(1, 4), st.integers(1, 30))
 def test_the_rows_together_fetch_every_line(extents: list[int], lines: int, rows: int) -> None:
     steps = tuple((1 + n, extent) for n, extent in enumerate(extents))

@@ -1,4 +1,4 @@
-"""The whole model with its records and without: what is compared, and what is one program."""
+"""compare_model: a model compiled with records is timed beside the default only if the programs differ."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def cache(monkeypatch, tmp_path):
 
 
 def test_schedules_that_differ_in_their_grid_alone_are_compared(tmp_path: Path) -> None:
-    """Such schedules have the same tile, which is what a profile says of them; their code differs."""
+    """The summaries of two schedules with one register tile and two grids are the same text; their code differs."""
     model, records = small_model.write(tmp_path, small_model.ONE_TEXT.replace("<4x", "<96x")), tmp_path / "r.db"
     with Database(records) as database:
         (task,) = extract_tasks(model, **OPTIONS)
