@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 from mlc.driver.options import EXECUTORS, PRECISIONS
 from mlc.support.collector import skip_last_collection
+from mlc.support.display.counts import counted
 from mlc.tools.commands.memory import add_memory_arguments, given_memory_option, memory_arguments_of
 from mlc.tools.opt.choice import (
     add_choice_arguments,
@@ -411,7 +412,8 @@ def human_bytes(count: int) -> str:
 
 def summary(report: Mapping[str, object]) -> str:
     """`120 calls of 31 kernels, compiled in 4.2 s`."""
-    return f"{report['calls']} calls of {report['kernels']} kernels, compiled in {report['seconds']:.2f} s"
+    calls, kernels = counted(cast("int", report["calls"]), "call"), counted(cast("int", report["kernels"]), "kernel")
+    return f"{calls} of {kernels}, compiled in {report['seconds']:.2f} s"
 
 
 def main() -> None:

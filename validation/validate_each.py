@@ -33,6 +33,7 @@ from mlc.dialects.syntax.source_nodes import symbol_name
 from mlc.interp.compare import Difference, difference, differences, epsilon
 from mlc.interp.errors import NotInterpreted
 from mlc.support.arithmetic import OWN, WIDE
+from mlc.support.display.counts import counted
 from mlc.support.display.progress import ProgressBar
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError, warn
@@ -325,8 +326,9 @@ class ValidateInstrument:
 
 def summary(compared: int, unsure: Sequence[str]) -> str:
     """A line about the comparisons, and one for each that says nothing."""
-    share = f"; {len(unsure)} say nothing, or not enough" if unsure else ""
-    return "\n".join([f"validated: {compared} comparisons{share}", *(f"not validated: {text}" for text in unsure)])
+    share = f"; {len(unsure)} not validated" if unsure else ""
+    first = f"validated: {counted(compared, 'comparison')}{share}"
+    return "\n".join([first, *(f"not validated: {text}" for text in unsure)])
 
 
 @dataclass

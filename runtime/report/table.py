@@ -3,6 +3,8 @@
 from io import StringIO
 from typing import TYPE_CHECKING
 
+from mlc.support.display.counts import counted
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -51,7 +53,8 @@ def _table(profile: "Profile", width: int, small: float) -> "Table":
         table.add_row(*cells, _description(row, room))
     if rest := kernels[len(shown) :]:
         _add_total(table, columns, sum(row.seconds for row in rest), total, f"{len(rest)} more kernels")
-    _add_total(table, columns, total, total, f"all {sum(row.count for row in profile)} calls of {len(kernels)} kernels")
+    calls = counted(sum(row.count for row in profile), "call")
+    _add_total(table, columns, total, total, f"all: {calls} of {counted(len(kernels), 'kernel')}")
     return table
 
 

@@ -1,1 +1,1 @@
-"""What people look at: highlighted IR, progress bars, times as a tree."""
+"""What people look at: highlighted IR, progress bars, times as a tree, counts."""

@@ -9,6 +9,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
+from mlc.support.display.counts import counted
 from mlc.support.errors import UserError, located
 from mlc.tools.cli import add_pass_arguments, add_shape_arguments, shapes_of, symbols_of
 from mlc.tools.opt.choice import chooses
@@ -82,7 +83,7 @@ def _refuse(args: argparse.Namespace, report: "CheckReport") -> int:
         record = {"problems": [p.record() for p in report.problems], "checked": report.checked}
         print(json.dumps(record | {"not_checked": report.unknown}, indent=1))
         return 1
-    print(f"{args.model}: {_plural(len(report.problems), 'problem')}")
+    print(f"{args.model}: {counted(len(report.problems), 'problem')}")
     for problem in report.problems:
         called = f": {problem.op}({', '.join(problem.inputs)})" if problem.op else ""
         print(f"  {problem.node}{called}\n      {problem.message}")
@@ -94,11 +95,6 @@ def _refuse(args: argparse.Namespace, report: "CheckReport") -> int:
         )
         print(f"  {report.unknown} {what} what has no known shape")
     return 1
-
-
-def _plural(count: int, noun: str) -> str:
-    """`1 -> 1 problem`, `2 -> 2 problems`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _accept(args: argparse.Namespace, model: "Model") -> int:

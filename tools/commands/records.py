@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mlc.support.display.counts import counted
 from mlc.tools.reporting import UsageError
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _print(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 def _merge(args: argparse.Namespace) -> int:
     with _opened(args.database, write=True) as database:
         for other in args.others:
-            print(f"{other}: {_records(database.merge(other))} new")
+            print(f"{other}: {counted(database.merge(other), 'record')} new")
     return 0
 
 
@@ -144,7 +145,7 @@ def _export(args: argparse.Namespace) -> int:
         return 0
     Path(args.output).write_text(text)
     count = sum('"result"' in line for line in lines)
-    print(f"wrote {args.output}: {_records(count)}")
+    print(f"wrote {args.output}: {counted(count, 'record')}")
     return 0
 
 
@@ -171,7 +172,7 @@ def _import(args: argparse.Namespace) -> int:
         for file, text in texts.items():
             is_tvm = _is_tvm(text)
             count = _add_tvm(database, text, file, args) if is_tvm else database.add_lines(text.splitlines(), file)
-            print(f"{file}: {_records(count)} new")
+            print(f"{file}: {counted(count, 'record')} new")
     return 0
 
 
@@ -204,7 +205,7 @@ def _prune(args: argparse.Namespace) -> int:
         pass  # a name that is wrong makes no new database
     with _opened(args.database, write=True) as database:
         gone = database.prune(args.keep)
-        print(f"{args.database}: removed {_records(gone)}, {len(database.records())} left")
+        print(f"{args.database}: removed {counted(gone, 'record')}, {len(database.records())} left")
     return 0
 
 
@@ -223,10 +224,6 @@ def _opened(path: str, write: bool = False) -> Database:
     if os.path.isdir(path):
         raise UsageError(f"expected a database of records, but got the directory {path}")
     return Database(path, readonly=not write)
-
-
-def _records(count: int) -> str:
-    return f"{count} record{'s' * (count != 1)}"
 
 
 def _count(text: str) -> int:

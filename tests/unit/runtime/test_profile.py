@@ -173,7 +173,7 @@ def test_the_table_fits(profile: Profile, width: int):
     assert re.search(r"^ *40\.0 +88\.9 .*80% .*4% compute 2 x conv$", text, re.MULTILINE)
     assert "  contraction: conv 14x32 (n0, n1, n2)" in text
     assert re.search(r" 22% L3 +copy$", text, re.MULTILINE)
-    assert lines[-1].endswith("all 4 calls of 3 kernels")
+    assert lines[-1].endswith("all: 4 calls of 3 kernels")
     assert str(profile) == profile.table(100)
 
 
