@@ -36,13 +36,21 @@ def identifier(name: str) -> str | None:
 
 def check_shapes(shapes: object) -> None:
     """UserError unless `shapes`, an argument that need not be typed, is None or maps names of inputs to sizes."""
-    if shapes is None:
-        return
-    if not isinstance(shapes, Mapping):
+    check_mapping(shapes)
+    for name, sizes in cast("Mapping[object, object]", shapes or {}).items():
+        check_listed(sizes, f"input '{name}'")
+
+
+def check_mapping(shapes: object) -> None:
+    """UserError unless `shapes`, an argument that need not be typed, is None or a mapping."""
+    if shapes is not None and not isinstance(shapes, Mapping):
         raise UserError(f"expected shapes as a dict of input name -> sizes, but got {type(shapes).__name__}")
-    for name, sizes in cast("Mapping[object, object]", shapes).items():
-        if isinstance(sizes, str) or not isinstance(sizes, Iterable):
-            raise UserError(f"input '{name}': {EXPECTED_SIZES}, but got {sizes!r}")
+
+
+def check_listed(sizes: object, what: str) -> None:
+    """UserError unless the sizes of one input, an argument that need not be typed, are listed."""
+    if isinstance(sizes, str) or not isinstance(sizes, Iterable):
+        raise UserError(f"{what}: {EXPECTED_SIZES}, but got {sizes!r}")
 
 
 def check_sizes(shape: Iterable[Any], what: str) -> None:

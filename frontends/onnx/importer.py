@@ -22,7 +22,7 @@ from mlc.dialects.graph import name_location, tensor
 from mlc.dialects.graph.dims import DimExpr
 from mlc.frontends.common.builder import GraphBuilder, hoist_sources
 from mlc.frontends.common.model import Model, counted_attribute, name_attrs
-from mlc.frontends.common.sizes import EXPECTED_SIZES, Span, check_shapes, check_sizes, identifier
+from mlc.frontends.common.sizes import EXPECTED_SIZES, Span, check_listed, check_mapping, check_sizes, identifier
 from mlc.frontends.common.source_node import NeedsSizes, NeedsValues
 from mlc.frontends.common.values import Value
 from mlc.frontends.onnx import narrow
@@ -278,6 +278,7 @@ def input_shape(
 
 def _given_shape(given: Iterable[int | str], what: str) -> tuple[Any, ...]:
     """The sizes that `shapes=` gives for one input: integers and names of symbols."""
+    check_listed(given, what)
     message = f"{what}: {EXPECTED_SIZES}, but got {given!r}"
     sizes: tuple[Any, ...] = tuple(given)
     if any(isinstance(s, str) and identifier(s) != s for s in sizes):
@@ -305,7 +306,7 @@ def import_model(
     """
     if not isinstance(source, str | os.PathLike | onnx.ModelProto):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
         raise UserError(f"expected a path, an onnx.ModelProto or an mlc.Model, but got {type(source).__name__}")
-    check_shapes(shapes)
+    check_mapping(shapes)
     return import_proto(*read_model(source, mapped), shapes or {}, values or {}, symbols)
 
 

@@ -161,7 +161,7 @@ def test_the_graph_executor_steps_into_regions(text):
     ran = steps.profile(given, repeat=1)
     assert len(ran) <= len(exe.artifact.model["nodes"])
     assert all(row.seconds > 0 for row in ran)
-    assert f"all {sum(row.count for row in ran)} calls of" in ran.table(100), "iterations are calls"
+    assert f"all: {sum(row.count for row in ran)} calls of" in ran.table(100), "iterations are calls"
 
 
 @pytest.mark.parametrize("text", [SWAPS, OLD_VALUE, NESTED], ids=["swaps", "old-value", "nested"])

@@ -69,7 +69,7 @@ def test_profile_names_each_call(exe: mlc.Executable):
     profile = exe.profile(small_model.inputs(), repeat=3)
     assert [row.kernel for row in profile] == [node["kernel"] for node in exe.graph_json["nodes"]]
     assert all(0 < row.seconds for row in profile)
-    assert f"all {len(profile)} calls" in str(profile)
+    assert f"all: {len(profile)} calls" in str(profile)
 
 
 def test_strided_inputs_are_copied(exe: mlc.Executable):
