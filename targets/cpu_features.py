@@ -5,6 +5,7 @@ Left out are features whose instructions come from intrinsics that mlc does not 
 the system (XSAVE, FSGSBASE, ...). Nothing here imports LLVM: the runtime reads it, too.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 
@@ -149,6 +150,19 @@ def used_features(architecture: str, cpu: str, features: str) -> list[str]:
         else:
             found -= {name for name in known if word[1:] in implied(name)}
     return sorted(found)
+
+
+def described_cpu(architecture: str, cpu: str, features: Collection[str]) -> str:
+    """
+    LLVM's name of the CPU in `CPUS` that stands for a CPU of x86 with these features: itself, if it is there.
+
+    A hypervisor may report a model number that LLVM takes for another CPU; features decide. It is the CPU that has most
+    of them, and none that the CPU lacks; `cpu` if there is none but architecture levels.
+    """
+    if architecture != "x86_64" or cpu in CPUS:
+        return cpu
+    known = {name for name in CPUS if CPUS[name] and CPUS[name].issubset(features)}.difference(LEVELS[architecture])
+    return max(sorted(known), key=lambda name: len(CPUS[name]), default=cpu)
 
 
 @cache

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from datetime import date, time
 
 DIRECTORY = Path(__file__).parent / "machines"
-FAMILIES = ("x86-64", "haswell-skylake", "skylake-avx512", "zen2-3", "zen4", "zen5", "aarch64")
+FAMILIES = ("x86-64", "haswell-skylake", "skylake-avx512", "sapphirerapids", "zen2-3", "zen4", "zen5", "aarch64")
 """The files of `DIRECTORY`, in the order in which messages list their CPUs."""
 GENERIC = {"x86_64": "x86-64", "aarch64": "aarch64"}
 """The first part of a triple -> the family that stands for a CPU which no file describes."""
@@ -57,6 +57,8 @@ class Core:
     """Vector operations of a register tile that are issued: multiplications, loads and broadcasts."""
     step_cycles: NonNegative
     """What a step of a register tile's reduction takes besides its multiplications."""
+    bf16_dots_per_cycle: float
+    """Native vectors of f32 to each lane of which two products of bf16 are added, where the CPU has `vdpbf16ps`."""
     fma_latency_cycles: float
     """From one sum to the next that depends on it."""
     half_fma_cycles: float

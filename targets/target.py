@@ -8,7 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from mlc.support.errors import UserError
-from mlc.targets.cpu_features import MATRIX_FEATURES, implied, used_features
+from mlc.targets.cpu_features import MATRIX_FEATURES, described_cpu, implied, used_features
 from mlc.targets.host import available_cpus, cache_bytes, may_multiply_matrices
 
 if TYPE_CHECKING:
@@ -346,6 +346,8 @@ def native_target() -> Target:
     triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
     host = llvm.get_host_cpu_features()
     has = cast("dict[str, bool]", host)
+    architecture = triple.partition("-")[0]
+    cpu = described_cpu(architecture, cpu, {name for name, there in has.items() if there})
     features = host.flatten()
     if has.get("amx-tile", False) and not may_multiply_matrices():
         features = ",".join([features, *(f"-{name}" for name in MATRIX_FEATURES)])
@@ -356,7 +358,7 @@ def native_target() -> Target:
         registers, fma = (32 if wide else 16), has.get("fma", False)
     else:
         wide, bits, registers, fma = False, 128, 32, True
-    core, instructions = find_core(cpu, triple.partition("-")[0])
+    core, instructions = find_core(cpu, architecture)
     return Target(
         name="native",
         triple=triple,

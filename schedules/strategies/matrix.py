@@ -37,8 +37,10 @@ def matrix_tile(stage: Stage, roles: Roles, target: Target, packed: int) -> Matr
     rows = _rows(stage.extents[roles.rows])
     most, lanes = MOST_COLUMNS[ceil(rows / MATRIX_ROWS)], stage.extents[roles.lanes]
     if roles.columns is not None:
-        columns = max(1, most // ceil(lanes / MATRIX_WORDS))
-        return MatrixTile(rows, even_split(stage.extents[roles.columns], columns), lanes, words)
+        columns = even_split(stage.extents[roles.columns], max(1, most // ceil(lanes / MATRIX_WORDS)))
+        if roles.column_blocks:
+            columns = max(n for n in divisors(roles.column_blocks) if n <= columns)
+        return MatrixTile(rows, columns, lanes, words)
     vectors = max(n for n in divisors(packed) if n <= most)
     return MatrixTile(rows, 1, min(lanes, vectors * MATRIX_WORDS), words)
 
@@ -60,7 +62,7 @@ def _words(stage: Stage, roles: Roles, target: Target) -> int:
     s, v, last = roles.scalar, roles.vector, stage.reduce[-1]
     if not multiplies_matrices(s.element, target) or s.unit != v.unit or s.unit == 1 or roles.rows is None:
         return 0
-    if s.mask or v.mask or stage.symbolic or roles.dot or roles.column_blocks or roles.across is not None:
+    if s.mask or v.mask or stage.symbolic or roles.dot or roles.across is not None:
         return 0
     if s.uses(roles.lanes) or roles.stride > 1 or stage.extents[roles.rows] < MATRIX_LEAST_ROWS:
         return 0

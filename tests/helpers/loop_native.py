@@ -81,8 +81,9 @@ def reread(func: loop.FuncOp) -> loop.FuncOp:
     return parse(str(func))
 
 
-def native_kernel(func: loop.FuncOp, bits: int = 512, instructions=()):
-    """Compile a kernel; returns a function on arrays that fills and returns the outputs. AMX runs in software."""
+def native_kernel(func: loop.FuncOp, bits: int = 512, instructions=(), has_unit: bool = False):
+    """Compile a kernel; returns a function on arrays that fills and returns the outputs. AMX runs in software, unless
+    this machine has it (`has_unit`)."""
     with collected_warnings():
         functions = lower_kernel(func, bits // 32, instructions=instructions)
     module = ModuleOp([])
@@ -90,8 +91,8 @@ def native_kernel(func: loop.FuncOp, bits: int = 512, instructions=()):
         module.body.block.add_op(f)
     module.verify()
     ir = llvm_ir.print_module(module, target="native")
-    has_matrices = "x86_amx" in ir
-    ir, imports = (matrix_unit.emulated(ir), matrix_unit.symbols()) if has_matrices else (ir, None)
+    in_software = "x86_amx" in ir and not has_unit
+    ir, imports = (matrix_unit.emulated(ir), matrix_unit.symbols()) if in_software else (ir, None)
     library = native.Library.load([native.emit_object(ir)], imports)
     entry = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(library.address(func.sym_name.data))
     sizes = [functions[-1].attributes[f"mlc.{k}_bytes"].value.data for k in ("scratch", "workspace")]

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from mlc.dialects.graph import CastOp, Conv2dOp, DenseOp, shape_of, static_shape
+from mlc.passes.graph.precision.narrow_products import is_faster_narrow
 from mlc.passes.graph.shared.constants import is_static
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, RuleTable, Values, apply_rules
 from mlc.targets.cost.thresholds import FEW_USES
@@ -24,22 +25,19 @@ from mlc.targets.target import Target
 
 LEGALIZE = RuleTable[[Rewriter, Target], Values]()
 
-DOT_PRODUCTS = {"bf16": "dpbf16ps"}
-"""Narrow float type -> the dot-product instruction for it; `Target.instructions` has those of a target."""
-
 
 @LEGALIZE.on(Conv2dOp, DenseOp)
 def widen_operands(op: Conv2dOp | DenseOp, rw: Rewriter, target: Target) -> Replacement:
     """
-    `dense %x, %w {out_dtype = "float32"}` of bf16 -> `dense (cast %x), (cast %w)` where no instruction multiplies bf16.
+    `dense %x, %w {out_dtype = "float32"}` of bf16 -> `dense (cast %x), (cast %w)` where f32 is multiplied faster.
 
-    Without that instruction each operand is widened at each multiplication; a cast before the op widens it once.
+    Without a fast instruction each operand is widened at each multiplication; a cast before the op widens it once.
     """
     narrow = {str(type.element_type) for type in op.input_types}
     wide = str(op.type.element_type)
     if not op.out_dtype or narrow == {wide} or len(narrow) > 1 or not is_static(shape_of(op.type)):
         return None
-    if DOT_PRODUCTS.get(narrow.pop()) in target.instructions:
+    if is_faster_narrow(op, narrow.pop(), target):
         return None
     channels = 1 if isinstance(op, Conv2dOp) else len(shape_of(op.type)) - 1
     uses = prod(size for axis, size in enumerate(static_shape(op.type)) if axis != channels)
@@ -52,7 +50,7 @@ def widen_operands(op: Conv2dOp | DenseOp, rw: Rewriter, target: Target) -> Repl
 @dataclass(frozen=True)
 class LegalizePass(ModulePass):
     """
-    Rewrite ops that `target` has no instructions for.
+    Rewrite ops that `target` has no fast instructions for.
 
     `graph.dense %x, %w {out_dtype = "float32"}` of bf16 -> `graph.dense (graph.cast %x), (graph.cast %w)` of f32, on a
     target that cannot multiply bf16

@@ -21,7 +21,7 @@ from mlc.dialects.graph.store import store_of
 from mlc.dialects.graph.types import Array, element_of, element_type
 from mlc.dialects.loop import word_factors
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
-from mlc.passes.graph.precision.legalize import DOT_PRODUCTS
+from mlc.passes.graph.precision.narrow_products import is_faster_narrow
 from mlc.passes.graph.shared.constants import is_static
 from mlc.passes.graph.shared.narrow import NarrowWeight, Source, narrow_result
 from mlc.passes.rewriting import functions, outer_blocks
@@ -59,7 +59,7 @@ class Narrower:
         if made is None:
             return
         numbers, scale = made
-        if self.multiplies(x, numbers):
+        if self.multiplies(op, numbers):
             assert isinstance(x.owner, CastOp)
             x = x.owner.operands[0]
         result: GraphOp = DenseOp.make(x, numbers, out_dtype="float32", units=op.units, location=op.location)
@@ -70,13 +70,13 @@ class Narrower:
         op.results[0].replace_all_uses_with(result.results[0])
         block.erase_op(op)
 
-    def multiplies(self, x: SSAValue, numbers: SSAValue) -> bool:
+    def multiplies(self, op: DenseOp, numbers: SSAValue) -> bool:
         """Whether x is widened from the numbers' type, and the target multiplies words of both: products are exact."""
-        element = element_of(numbers)
+        x, element = op.operands[0], element_of(numbers)
         if not isinstance(x.owner, CastOp) or element_of(x.owner.operands[0]) != element:
             return False
         words = static_shape(numbers.type)[1] % word_factors(element) == 0
-        return words and DOT_PRODUCTS.get(str(element)) in self.target.instructions
+        return words and is_faster_narrow(op, str(element), self.target)
 
     def narrowed(self, value: SSAValue) -> tuple[SSAValue, SSAValue | None] | None:
         """The numbers and the scale of a weight, inserted where it is defined; None where a product needs it in f32."""

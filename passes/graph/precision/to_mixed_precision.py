@@ -8,7 +8,8 @@ graph-to-mixed-precision: contractions multiply narrow floats and add in f32; va
 
 A value that a contraction reads is rounded where it is computed, so that the cast fuses with its producer; its other
 readers widen the stored value. With `f16`, and with `bf16` for a target that has no instruction for its products, only
-weights are narrow, and are widened when they are read.
+weights are narrow, and are widened when they are read. Where vectors multiply bf16 no faster than f32 and a matrix unit
+does, contractions that do not fill it keep f32, unless they use their weights a few times.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
-from typing import TypeAlias, TypeGuard
+from typing import TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FloatAttr, ModuleOp, UnknownLoc, f32, f64
@@ -27,7 +28,6 @@ from mlc.dialects.graph import (
     CastOp,
     ConcatenateOp,
     Conv2dOp,
-    DenseOp,
     GraphOp,
     MaxPool2dOp,
     ReshapeOp,
@@ -37,19 +37,24 @@ from mlc.dialects.graph import (
     tensor,
 )
 from mlc.dialects.graph.base import BROADCAST, REDUCTION
+from mlc.dialects.graph.expressions import Dim
 from mlc.dialects.graph.types import Tensor, element_type
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fusion.fuse_ops.mlc_rules import ROWS
-from mlc.passes.graph.precision.legalize import DOT_PRODUCTS
+from mlc.passes.graph.precision.narrow_products import (
+    DOT_PRODUCTS,
+    Contraction,
+    is_faster_narrow,
+    multiplies_narrow,
+)
 from mlc.passes.graph.select_algorithm.shapes import is_slower_narrow
-from mlc.passes.graph.shared.blocks import channel_block
+from mlc.passes.graph.shared.blocks import channel_block, divisor_block, groups_in_block
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import attributes, functions, outer_blocks
 from mlc.support.errors import fail
 from mlc.targets.cost.thresholds import FEW_USES
 from mlc.targets.target import Target
 
-Contraction: TypeAlias = Conv2dOp | DenseOp
 MOVES = (ReshapeOp, TransposeOp, ConcatenateOp, SliceOp)
 PRECISIONS = {"f32": "float32", "bf16": "bfloat16", "f16": "float16"}
 """The name of a precision -> numpy's name of the narrow type."""
@@ -78,10 +83,19 @@ def multiplies_words(op: Operation, lanes: int = 16) -> TypeGuard[Contraction]:
         outputs, inputs = shape_of(op.operands[1].type)[:2]
         if isinstance(outputs, int) and outputs > lanes and channel_block(outputs, lanes) < lanes:
             return False
-        words = isinstance(inputs, int) and inputs > 1 and (inputs % 2 == 0 or op.groups == 1)  # 3 are padded to 4
+        if not isinstance(inputs, int) or inputs < 2:
+            return False
+        words = op.groups == 1 or _groups_fill_words(outputs, inputs, op.groups, lanes)  # 3 channels are padded to 4
         return words and op.data_layout == "NCHW" and op.kernel_layout == "OIHW"
     inputs = shape_of(op.operands[1].type)[-1]
     return op.kernel_layout == "OI" and isinstance(inputs, int) and inputs % 2 == 0
+
+
+def _groups_fill_words(outputs: Dim, inputs: int, groups: int, lanes: int) -> bool:
+    """Whether each group has blocks of channels of its own, of whole words: `graph-alter-op-layout`."""
+    if not isinstance(outputs, int) or groups_in_block(inputs, outputs // groups, groups, lanes) > 1:
+        return False
+    return divisor_block(inputs, lanes) % 2 == 0
 
 
 def narrows_weight(op: Operation) -> TypeGuard[Contraction]:
@@ -102,7 +116,7 @@ class Narrowing:
     """The narrow versions of the values of one block."""
 
     def __init__(
-        self, block: Block, element: Attribute, lanes: int = 16, stays_wide: Callable[[Conv2dOp], bool] | None = None
+        self, block: Block, element: Attribute, lanes: int = 16, stays_wide: Callable[[Contraction], bool] | None = None
     ) -> None:
         self.block, self.element, self.lanes, self.stays_wide = block, element, lanes, stays_wide
         self.of: dict[SSAValue, SSAValue] = {}
@@ -111,16 +125,13 @@ class Narrowing:
     def run(self) -> None:
         """Narrow the operands of contractions, then let other readers of these values read the narrow ones."""
         for op in list(self.block.ops):
-            if multiplies_words(op, self.lanes) and not self._is_faster_wide(op):
+            if multiplies_words(op, self.lanes) and not (self.stays_wide is not None and self.stays_wide(op)):
                 self.contraction(op, [self.narrow(v) for v in op.operands])
         for op in list(self.block.ops):
             if isinstance(op, MaxPool2dOp | ConcatenateOp) and all(v in self.of for v in op.operands):
                 self.narrow(op.results[0])
         for value, narrow in list(self.of.items()):
             self.reroute(value, narrow)
-
-    def _is_faster_wide(self, op: Contraction) -> bool:
-        return self.stays_wide is not None and isinstance(op, Conv2dOp) and self.stays_wide(op)
 
     def contraction(self, op: Contraction, operands: list[SSAValue]) -> None:
         """`conv2d %x, %w : f32` -> `conv2d (cast %x), (cast %w) {out_dtype = "float32"}`."""
@@ -207,15 +218,22 @@ class ToMixedPrecisionPass(ModulePass):
     @property
     def multiplies(self) -> bool:
         """Whether factors are narrow, and not weights alone: `target` (none: any) has an instruction for them."""
-        wanted = DOT_PRODUCTS.get(self.precision)
-        return wanted is not None and (not self.target or wanted in Target.parse(self.target).instructions)
+        if not self.target:
+            return self.precision in DOT_PRODUCTS
+        return multiplies_narrow(self.precision, Target.parse(self.target))
 
-    def _stays_wide(self) -> Callable[[Conv2dOp], bool] | None:
-        """Tells of a convolution whether the target computes it faster in f32, by Winograd's transforms."""
+    def _stays_wide(self) -> Callable[[Contraction], bool] | None:
+        """Tells of a contraction whether the target computes it faster in f32, perhaps by Winograd's transforms."""
         if not self.target:
             return None
         target = Target.parse(self.target)
-        return lambda op: is_slower_narrow(op, target, self.threads, self.error_growth)
+
+        def stays_wide(op: Contraction) -> bool:
+            if not narrows_weight(op) and not is_faster_narrow(op, self.precision, target):
+                return True
+            return isinstance(op, Conv2dOp) and is_slower_narrow(op, target, self.threads, self.error_growth)
+
+        return stays_wide
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""

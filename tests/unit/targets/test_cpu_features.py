@@ -23,7 +23,7 @@ from mlc.driver.toolchain import pool_object
 from mlc.runtime import cpu
 from mlc.runtime.artifact import Artifact
 from mlc.support.errors import UserError
-from mlc.targets.cpu_features import AARCH64, CPUS, FEATURES, X86, used_features
+from mlc.targets.cpu_features import AARCH64, CPUS, FEATURES, X86, described_cpu, used_features
 from mlc.targets.target import Target, native_target
 from mlc.tools import cli
 
@@ -51,6 +51,22 @@ def test_the_table_has_what_llvm_uses(name: str):
 def test_every_target_has_a_row():
     for name in Target.names()[1:]:
         assert Target.parse(name).cpu in CPUS
+
+
+@pytest.mark.parametrize(
+    ("cpu", "own", "more", "wanted"),
+    [
+        ("rocketlake", "sapphirerapids", "prefetchi", "sapphirerapids"),  # as a hypervisor may present a server
+        ("rocketlake", "icelake-server", "avx512fp16", "icelake-server"),
+        ("znver9", "znver5", "movdiri", "znver5"),
+        ("alderlake", "x86-64-v3", "avxvnni", "haswell"),
+        ("znver3", "sapphirerapids", "", "znver3"),
+        ("athlon", "x86-64-v2", "", "athlon"),
+    ],
+)
+def test_features_decide_what_stands_for_a_cpu(cpu: str, own: str, more: str, wanted: str):
+    assert described_cpu("x86_64", cpu, {*CPUS[own], *more.split()}) == wanted
+    assert described_cpu("aarch64", cpu, CPUS[own]) == cpu
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     else:
         halves = in_halves(block, v.target)
         inner, outer = (divisor_block(n, block, halves) for n in (inputs, outputs // op.groups))
-        kernel = kernel_name(inner, outer)
+        kernel = kernel_name(inner, outer, words(x, w, inner))
     if inner == 1 and outer == 1:
         return None
     weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)

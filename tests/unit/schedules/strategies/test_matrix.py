@@ -73,6 +73,26 @@ def conv(channels: int, outputs: int, size: int, element: str, stride: int = 1, 
     return kernel(f"%x: {x}, %w: {w}", stages, "o", out)
 
 
+def grouped(groups: int, size: int, element: str) -> str:
+    """A convolution of groups of 32 channels, each two blocks of 16, by windows of 3 x 3 without padding."""
+    g, wide, to, blocks = WORDS[element], "f32" if element == "bf16" else "i32", size - 2, 2 * groups
+    x = f"tensor<1x{blocks}x{size}x{size}x16x{element}>"
+    w = f"tensor<{blocks}x2x3x3x{16 // g}x16x{g}x{element}>"
+    out = f"tensor<1x{blocks}x{to}x{to}x16x{wide}>"
+    spatial = f"%n : 1, %o : {blocks}, %h : {to}, %v : {to}, %b : 16"
+    stages = summed(
+        "c",
+        spatial,
+        "%ic : 2, %kh : 3, %kw : 3, %ib : 16",
+        "%x[%n, %o floordiv 2 * 2 + %ic, %h + %kh, %v + %kw, %ib]",
+        f"%w[%o, %ic, %kh, %kw, %ib floordiv {g}, %b, %ib mod {g}]",
+        out,
+        element,
+    )
+    stages += relu(spatial, "%c[%n, %o, %h, %v, %b]", out, wide)
+    return kernel(f"%x: {x}, %w: {w}", stages, "o", out)
+
+
 def arrays_of(func: loop.FuncOp) -> list[np.ndarray]:
     rng, arrays = np.random.default_rng(3), []
     for arg in func.args:
@@ -99,6 +119,7 @@ CASES = {
     "conv, wide picture": (conv, (2, 2, 31)),
     "conv, stride 2": (conv, (1, 3, 15), 2),
     "conv 1x1": (conv, (4, 4, 7), 1, 1),
+    "conv, groups": (grouped, (3, 10)),
 }
 WITH_REST = ["conv, wide picture"]
 """29 pixels are two registers of 14, and one that is left to vectors."""
