@@ -4,9 +4,9 @@
 
 // The matrix unit multiplies rows and words; vectors multiply bf16 faster than f32 on Zen 5, and slower on this CPU.
 // CHECK-LABEL: @rows
-// CHECK:       graph.dense {{.*}} out_dtype = "float32"
+// CHECK:       graph.dense {{.*}}out_dtype = "float32"
 // DOTS-LABEL:  @rows
-// DOTS:        graph.dense {{.*}} out_dtype = "float32"
+// DOTS:        graph.dense {{.*}}out_dtype = "float32"
 // SLOW-LABEL:  @rows
 // SLOW-NOT:    bf16
 // SLOW:        return
@@ -23,7 +23,7 @@ func.func @rows(%x: tensor<64x256xf32>) -> tensor<64x128xf32> {
 // CHECK-NOT:   bf16
 // CHECK:       return
 // DOTS-LABEL:  @stem
-// DOTS:        graph.conv2d {{.*}} out_dtype = "float32"
+// DOTS:        graph.conv2d {{.*}}out_dtype = "float32"
 func.func @stem(%x: tensor<1x3x32x32xf32>) -> tensor<1x32x32x32xf32> {
   %w = graph.param "w" : tensor<32x3x1x1xf32>
   %y = graph.conv2d %x, %w : (tensor<1x3x32x32xf32>, tensor<32x3x1x1xf32>) -> tensor<1x32x32x32xf32>
@@ -37,7 +37,7 @@ func.func @stem(%x: tensor<1x3x32x32xf32>) -> tensor<1x32x32x32xf32> {
 // CHECK-NOT:   bf16
 // CHECK:       return
 // DOTS-LABEL:  @open
-// DOTS:        graph.dense {{.*}} out_dtype = "float32"
+// DOTS:        graph.dense {{.*}}out_dtype = "float32"
 func.func @open(%x: tensor<?x256xf32, #graph.dims<[n]>>) -> tensor<?x128xf32, #graph.dims<[n]>> {
   %w = graph.param "w" : tensor<128x256xf32>
   %y = graph.dense %x, %w : (tensor<?x256xf32, #graph.dims<[n]>>, tensor<128x256xf32>) -> tensor<?x128xf32, #graph.dims<[n]>>
