@@ -6,9 +6,10 @@ from math import prod
 from typing import TypeAlias
 
 from mlc.dialects.graph import Conv2dOp, DenseOp, shape_of, static_shape
+from mlc.passes.graph.shared.blocks import words_block
 from mlc.passes.graph.shared.constants import is_static
 from mlc.targets.cost.thresholds import MATRIX_LEAST_ROWS, MATRIX_LEAST_WORDS
-from mlc.targets.matrix import multiplies_matrices
+from mlc.targets.matrix import MATRIX_WORDS, multiplies_matrices
 from mlc.targets.target import Target
 
 Contraction: TypeAlias = Conv2dOp | DenseOp
@@ -43,4 +44,6 @@ def fills_matrices(op: Contraction) -> bool:
         return False
     sizes, weight = static_shape(op.type), static_shape(op.operands[1].type)
     rows, inputs = (sizes[3], weight[1]) if isinstance(op, Conv2dOp) else (prod(sizes[:-1]), weight[-1])
+    if isinstance(op, Conv2dOp) and op.groups > 1 and inputs % WORD_FACTORS == 0:
+        inputs = words_block(inputs, MATRIX_WORDS, WORD_FACTORS)
     return rows >= MATRIX_LEAST_ROWS and inputs >= MATRIX_LEAST_WORDS * WORD_FACTORS

@@ -48,7 +48,7 @@ from mlc.passes.graph.precision.narrow_products import (
     multiplies_narrow,
 )
 from mlc.passes.graph.select_algorithm.shapes import is_slower_narrow
-from mlc.passes.graph.shared.blocks import channel_block, divisor_block, groups_in_block
+from mlc.passes.graph.shared.blocks import channel_block, groups_in_block
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import attributes, functions, outer_blocks
 from mlc.support.errors import fail
@@ -85,17 +85,17 @@ def multiplies_words(op: Operation, lanes: int = 16) -> TypeGuard[Contraction]:
             return False
         if not isinstance(inputs, int) or inputs < 2:
             return False
-        words = op.groups == 1 or _groups_fill_words(outputs, inputs, op.groups, lanes)  # 3 channels are padded to 4
+        words = op.groups == 1 or _groups_have_words(outputs, inputs, op.groups, lanes)  # 3 channels are padded to 4
         return words and op.data_layout == "NCHW" and op.kernel_layout == "OIHW"
     inputs = shape_of(op.operands[1].type)[-1]
     return op.kernel_layout == "OI" and isinstance(inputs, int) and inputs % 2 == 0
 
 
-def _groups_fill_words(outputs: Dim, inputs: int, groups: int, lanes: int) -> bool:
+def _groups_have_words(outputs: Dim, inputs: int, groups: int, lanes: int) -> bool:
     """Whether each group has blocks of channels of its own, of whole words: `graph-alter-op-layout`."""
     if not isinstance(outputs, int) or groups_in_block(inputs, outputs // groups, groups, lanes) > 1:
         return False
-    return divisor_block(inputs, lanes) % 2 == 0
+    return inputs % 2 == 0
 
 
 def narrows_weight(op: Operation) -> TypeGuard[Contraction]:

@@ -72,6 +72,15 @@ def divisor_block(size: int, block: int, halves: bool = False) -> int:
     return max(b for b in range(1, min(size, block) + 1) if size % b == 0)
 
 
+def words_block(size: int, block: int, count: int) -> int:
+    """
+    The largest divisor of a group's `size` channels that is at most `block` and has whole words of `count` channels.
+
+    `block = 16, count = 4: 24 -> 12, 40 -> 8`; `count` divides `size`.
+    """
+    return count * divisor_block(size // count, block // count)
+
+
 def in_halves(block: int, target: Target) -> bool:
     """Whether a block of channels fills a vector of the target, and the target computes a vector as two halves."""
     return target.splits_vectors and block == target.lanes("f32")

@@ -72,6 +72,7 @@ from mlc.passes.graph.shared.blocks import (
     wasteful,
     whole_words,
     words,
+    words_block,
 )
 from mlc.passes.graph.shared.constants import element_of, is_constant, is_static
 from mlc.passes.rewriting import RuleTable, defining_op
@@ -115,7 +116,9 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     else:
         halves = in_halves(block, v.target)
         inner, outer = (divisor_block(n, block, halves) for n in (inputs, outputs // op.groups))
-        kernel = kernel_name(inner, outer, words(x, w, inner))
+        if (word := words(x, w, inputs)) > 1:
+            inner = words_block(inputs, block, word)
+        kernel = kernel_name(inner, outer, word)
     if inner == 1 and outer == 1:
         return None
     weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)

@@ -48,6 +48,11 @@ from mlc.passes.graph.simplify.simplify_qdq.values import (
 from mlc.passes.rewriting import Replacement, Rewriter, attributes, defining_op
 from mlc.targets.cost.thresholds import LEAST_BYTE_DEPTH, LEAST_BYTE_TAPS
 
+WORD = 4
+"""Bytes whose products one step of a dot product adds."""
+SHARED_OUTPUTS = 8
+"""Output channels of a group, at most, with which groups share a block of channels, which has no words: half a vector
+of 16 lanes (`groups_in_block`)."""
 PRODUCTS, CONTRACTIONS, BIASES = QdqRules(), QdqRules(), QdqRules()
 Contraction: TypeAlias = Conv2dOp | Conv2dTransposeOp | DenseOp
 
@@ -121,8 +126,9 @@ def _fits(op: Contraction) -> bool:
     if math.prod(sizes[1:]) < LEAST_BYTE_DEPTH:
         return False
     if isinstance(op, DenseOp):
-        return op.kernel_layout == "OI" and sizes[-1] % 4 == 0
-    return op.groups == 1 and op.data_layout == "NCHW" and op.kernel_layout == "OIHW"
+        return op.kernel_layout == "OI" and sizes[-1] % WORD == 0
+    words = op.groups == 1 or (sizes[0] // op.groups > SHARED_OUTPUTS and sizes[1] % WORD == 0)
+    return words and op.data_layout == "NCHW" and op.kernel_layout == "OIHW"
 
 
 def _fits_depthwise(op: Conv2dOp) -> bool:
