@@ -112,6 +112,26 @@ def test_transposed_convolutions_multiply_bytes(tmp_path: Any, target: str, sign
     assert graph_text(mlc.load(proto)).count('out_dtype = "int32"') == 3
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("width", "groups"), [(24, 4), (40, 2), (20, 3)])
+def test_convolutions_of_groups_multiply_bytes(tmp_path: Any, target: str, width: int, groups: int) -> None:
+    """Groups of 24, 40 and 20 channels: blocks of 12, 8 and 4 for words of four bytes."""
+    small, rng = Small(case="groups"), np.random.default_rng(4)
+    channels = width * groups
+    y = small.op("Relu", small.x(1, channels, 9, 11))
+    for _ in "ab":
+        weights = small.const(rng.standard_normal((channels, width, 3, 3)) / 16, np.float32)
+        y = small.op("Relu", small.op("Conv", y, weights, pads=[1] * 4, group=groups))
+    small.out(y)
+    proto = quantised(small, tmp_path)
+    (wanted,) = plain_results(proto, small.arrays)
+    (found,) = mlc.compile(mlc.load(proto), threads=1, target=target, cache=False)(small.arrays).values()
+    apart = np.abs(found - wanted)
+    assert apart.max() <= 2.01 * step(wanted)
+    assert (apart > 0.5 * step(wanted)).mean() < 0.02
+    assert graph_text(mlc.load(proto)).count('out_dtype = "int32"') == 2
+
+
 def test_a_quantised_transformer(tmp_path: Any) -> None:
     small = Small(case="layer")
     transformer(small)

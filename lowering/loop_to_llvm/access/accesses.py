@@ -145,8 +145,7 @@ class Accesses:
         """One native value of a load."""
         offset, exprs, lane, mask = self._placed(a, outer, chunk)
         if mask is False:
-            assert otherwise is not None
-            return otherwise
+            return self._or_zero(otherwise, native_type(a.loaded, chunk))
         if not chunk.width:
             return self._chosen(mask, self._load_scalar(a, offset, mask), otherwise)
         step = offset.coefficient(lane)

@@ -116,7 +116,7 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     else:
         halves = in_halves(block, v.target)
         inner, outer = (divisor_block(n, block, halves) for n in (inputs, outputs // op.groups))
-        if (word := words(x, w, inputs)) > 1:
+        if inner % (word := words(x, w, inputs)):
             inner = words_block(inputs, block, word)
         kernel = kernel_name(inner, outer, word)
     if inner == 1 and outer == 1:
