@@ -109,7 +109,7 @@ def test_the_error_is_that_of_the_precision(small: Small, precision: str, larges
 
 
 def test_words_behind_the_last_column_are_not_loaded() -> None:
-    """72 columns are four and a half vectors of words, and a tile of more masks whole vectors: Zen 5 multiplies them."""
+    """72 columns are four and a half vectors of words, and a tile of more masks whole ones: Zen 5 multiplies them."""
     s = Small(case="groups")
     groups(s)
     for target in ("znver4", "znver5"):
