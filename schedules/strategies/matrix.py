@@ -34,8 +34,10 @@ def matrix_tile(stage: Stage, roles: Roles, target: Target, packed: int) -> Matr
     words = _words(stage, roles, target)
     if roles.rows is None or words < MATRIX_LEAST_WORDS:
         return None
-    rows = _rows(stage.extents[roles.rows])
-    most, lanes = MOST_COLUMNS[ceil(rows / MATRIX_ROWS)], stage.extents[roles.lanes]
+    rows, lanes = _rows(stage.extents[roles.rows]), stage.extents[roles.lanes]
+    if roles.columns is not None and ceil(lanes / MATRIX_WORDS) > MOST_COLUMNS[ceil(rows / MATRIX_ROWS)]:
+        rows = ceil(rows / 2)
+    most = MOST_COLUMNS[ceil(rows / MATRIX_ROWS)]
     if roles.columns is not None:
         columns = even_split(stage.extents[roles.columns], max(1, most // ceil(lanes / MATRIX_WORDS)))
         if roles.column_blocks:

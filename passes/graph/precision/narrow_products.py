@@ -45,5 +45,5 @@ def fills_matrices(op: Contraction) -> bool:
     sizes, weight = static_shape(op.type), static_shape(op.operands[1].type)
     rows, inputs = (sizes[3], weight[1]) if isinstance(op, Conv2dOp) else (prod(sizes[:-1]), weight[-1])
     if isinstance(op, Conv2dOp) and op.groups > 1 and inputs % WORD_FACTORS == 0:
-        inputs = words_block(inputs, MATRIX_WORDS, WORD_FACTORS)
+        inputs = words_block(inputs, MATRIX_WORDS * WORD_FACTORS, WORD_FACTORS)
     return rows >= MATRIX_LEAST_ROWS and inputs >= MATRIX_LEAST_WORDS * WORD_FACTORS

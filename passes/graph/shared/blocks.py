@@ -47,6 +47,13 @@ def unit_block(units: int, block: int) -> int:
     return smaller[0] if smaller else block
 
 
+def whole_block(size: int, wide: int, block: int) -> int:
+    """The largest of `wide`, its halves and `block` that divides `size`; else `block`: `wide = 64: 96 -> 32`."""
+    while wide > block and size % wide:
+        wide //= 2
+    return max(wide, block)
+
+
 def words(x: SSAValue, w: SSAValue, channels: Dim) -> int:
     """Channels of picture and weights in one word, if dot-product instructions can multiply them; else 1."""
     counts = {word_factors(element_of(v)) for v in (x, w)}

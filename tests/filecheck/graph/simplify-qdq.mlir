@@ -1,5 +1,5 @@
 // RUN: mlc-opt %s -p graph-simplify-qdq --split-input-file | filecheck %s
-// RUN: mlc-opt %s -p graph-simplify-qdq,graph-alter-op-layout --split-input-file | filecheck %s --check-prefix=LAYOUT
+// RUN: mlc-opt %s -p 'graph-simplify-qdq,graph-alter-op-layout{target=znver5}' --split-input-file | filecheck %s --check-prefix=LAYOUT
 
 // Bytes are multiplied; the zero point surrounds the picture, what it adds is taken off; one multiplier a channel.
 // CHECK-LABEL: func.func @conv

@@ -46,7 +46,7 @@ func.func @open(%x: tensor<?x256xf32, #graph.dims<[n]>>) -> tensor<?x128xf32, #g
 
 // -----
 
-// Groups of 24 channels have blocks of 12, six words; groups of 4 share a block, and groups of 18 have blocks of 9.
+// Groups of 24 channels have 12 words; groups of 4 share a block, and groups of 9 have no whole words.
 // CHECK-LABEL: @groups
 // CHECK:       graph.conv2d {{.*}}groups = 4, out_dtype = "float32"
 // CHECK:       graph.conv2d
@@ -56,12 +56,12 @@ func.func @open(%x: tensor<?x256xf32, #graph.dims<[n]>>) -> tensor<?x128xf32, #g
 // DOTS:        graph.conv2d {{.*}}groups = 4, out_dtype = "float32"
 // DOTS-NOT:    out_dtype
 // DOTS:        return
-func.func @groups(%x: tensor<1x96x14x14xf32>, %z: tensor<1x96x14x14xf32>, %u: tensor<1x72x14x14xf32>) -> (tensor<1x96x14x14xf32>, tensor<1x96x14x14xf32>, tensor<1x72x14x14xf32>) {
+func.func @groups(%x: tensor<1x96x14x14xf32>, %z: tensor<1x96x14x14xf32>, %u: tensor<1x36x14x14xf32>) -> (tensor<1x96x14x14xf32>, tensor<1x96x14x14xf32>, tensor<1x36x14x14xf32>) {
   %w = graph.param "w" : tensor<96x24x1x1xf32>
   %y = graph.conv2d %x, %w {groups = 4} : (tensor<1x96x14x14xf32>, tensor<96x24x1x1xf32>) -> tensor<1x96x14x14xf32>
   %few = graph.param "few" : tensor<96x4x1x1xf32>
   %t = graph.conv2d %z, %few {groups = 24} : (tensor<1x96x14x14xf32>, tensor<96x4x1x1xf32>) -> tensor<1x96x14x14xf32>
-  %odd = graph.param "odd" : tensor<72x18x1x1xf32>
-  %s = graph.conv2d %u, %odd {groups = 4} : (tensor<1x72x14x14xf32>, tensor<72x18x1x1xf32>) -> tensor<1x72x14x14xf32>
-  return %y, %t, %s : tensor<1x96x14x14xf32>, tensor<1x96x14x14xf32>, tensor<1x72x14x14xf32>
+  %odd = graph.param "odd" : tensor<36x9x1x1xf32>
+  %s = graph.conv2d %u, %odd {groups = 4} : (tensor<1x36x14x14xf32>, tensor<36x9x1x1xf32>) -> tensor<1x36x14x14xf32>
+  return %y, %t, %s : tensor<1x96x14x14xf32>, tensor<1x96x14x14xf32>, tensor<1x36x14x14xf32>
 }

@@ -24,6 +24,7 @@ from mlc.dialects.graph import (
     Conv2dOp,
     GraphOp,
     LayoutTransformOp,
+    LookupOp,
     MeanOp,
     PoolOp,
     TransposeOp,
@@ -58,7 +59,7 @@ from mlc.targets.cost.thresholds import (
     TRANSFORM_COST,
 )
 
-POINTWISE = UnaryOp | BinaryOp | BiasAddOp | ConcatenateOp
+POINTWISE = UnaryOp | BinaryOp | BiasAddOp | LookupOp | ConcatenateOp
 """Ops that compute in the layout of what they read."""
 FEW_READERS = 16
 """Ops that are looked at behind a convolution to find in which layout its result is read."""
@@ -206,6 +207,11 @@ def _between_reorders(op: Conv2dOp) -> bool:
 def _feeds_groups(value: SSAValue) -> bool:
     """Whether a value, perhaps behind pointwise ops, is read by a convolution of groups of several channels."""
     return any(isinstance(op, Conv2dOp) and op.groups > 1 and not op.is_depthwise for op in _readers(value))
+
+
+def feeds_depthwise(value: SSAValue) -> bool:
+    """Whether a value, perhaps behind pointwise ops, is read by a depthwise convolution."""
+    return any(isinstance(op, Conv2dOp) and op.is_depthwise for op in _readers(value))
 
 
 def _readers(value: SSAValue) -> Iterator[Operation]:

@@ -58,6 +58,7 @@ from mlc.dialects.graph.types import axis_of
 from mlc.passes.graph.layout.alter_op_layout.channels_last import computes_channels_last
 from mlc.passes.graph.layout.alter_op_layout.frames import picture_of
 from mlc.passes.graph.layout.alter_op_layout.patches import convolution_on_planes
+from mlc.passes.graph.layout.alter_op_layout.planes import feeds_depthwise
 from mlc.passes.graph.layout.alter_op_layout.subpixel import transposed_convolution
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.blocks import (
@@ -70,6 +71,7 @@ from mlc.passes.graph.shared.blocks import (
     static_size,
     unit_block,
     wasteful,
+    whole_block,
     whole_words,
     words,
     words_block,
@@ -102,9 +104,11 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     last = computes_channels_last(op, block, v.target)
     if not known.outer and not last and (made := convolution_on_planes(op, v, block)) is not None:
         return made
+    wide = v.matrix_block(op, block)
     if op.groups == 1:
-        inner = whole_words(known.inner or near_block(channels, block, x, v), x, w, block)
-        outer = known.outer or v.channel_block(outputs, block)
+        inner = whole_words(known.inner or near_block(channels, whole_block(channels, wide, block), x, v), x, w, block)
+        reads = block if feeds_depthwise(op.result) else wide
+        outer = known.outer or v.channel_block(outputs, whole_block(outputs, reads, block))
         kernel = kernel_name(inner, outer, words(x, w, inner))
     elif inputs == 1 and op.groups == channels == outputs:
         inner = outer = known.outer or (channels if last else v.channel_block(channels, block))
@@ -115,9 +119,9 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
         kernel = kernel_name(inputs, outer)
     else:
         halves = in_halves(block, v.target)
-        inner, outer = (divisor_block(n, block, halves) for n in (inputs, outputs // op.groups))
+        inner, outer = (divisor_block(n, wide, halves) for n in (inputs, outputs // op.groups))
         if inner % (word := words(x, w, inputs)):
-            inner = words_block(inputs, block, word)
+            inner = words_block(inputs, wide, word)
         kernel = kernel_name(inner, outer, word)
     if inner == 1 and outer == 1:
         return None
@@ -163,11 +167,12 @@ def near_block(channels: int, block: int, picture: SSAValue, v: Versions) -> int
     """
     The block of channels in which a convolution reads its picture.
 
-    It is the block of the picture's native layout, if that is at least half of the best block and divides it and the
-    channels; else the best block.
+    It is the block of the picture's native layout, if that is at least half of the best block and divides it, or is a
+    multiple of it, and divides the channels; else the best block.
     """
     size, have = v.channel_block(channels, block), layout(v.native(picture)).factors["C"]
-    return have if have < size <= 2 * have and size % have == channels % have == 0 else size
+    fits = size % have == 0 if have < size <= 2 * have else have > size and have % size == 0
+    return have if fits and channels % have == 0 else size
 
 
 @RULES.on(DenseOp)

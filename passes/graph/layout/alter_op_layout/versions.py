@@ -11,16 +11,20 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from mlc.dialects.graph import LayoutTransformOp, ReshapeOp, shape_of
+from mlc.dialects.graph import Conv2dOp, LayoutTransformOp, ReshapeOp, shape_of
 from mlc.dialects.graph.layout import layout
 from mlc.dialects.graph.types import Dim, Tensor, product, tensor, tensor_type
 from mlc.passes.graph.layout.alter_op_layout.records import BlocksOnRecord
-from mlc.passes.graph.shared.blocks import channel_block, in_halves
+from mlc.passes.graph.shared.blocks import channel_block, in_halves, words
 from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import Rewriter
+from mlc.targets.cost.thresholds import MATRIX_LEAST_ROWS
+from mlc.targets.matrix import MATRIX_WORDS, multiplies_matrices
 from mlc.targets.target import Target
 
 PLAIN = "NCHW"
+NARROW = {2: "bf16", 4: "i8"}
+"""Factors of a word -> their type, as targets/matrix.py calls it."""
 
 
 def is_planar(name: str) -> bool:
@@ -44,6 +48,19 @@ class Versions(Rewriter):
     def channel_block(self, size: int, block: int) -> int:
         """The block for `size` channels on the target, as `channel_block` of shared/blocks.py computes it."""
         return channel_block(size, block, in_halves(block, self.target))
+
+    def matrix_block(self, op: Conv2dOp, block: int) -> int:
+        """
+        The channels that fill a row of a matrix register, where the target multiplies an op's factors in a matrix unit.
+
+        Fewer take as long: 64 bytes or 32 bf16. `block` for other ops.
+        """
+        x, w = op.operands
+        element, width = NARROW.get(words(x, w, 0)), shape_of(op.type)[3]
+        if element is None or not multiplies_matrices(element, self.target):
+            return block
+        fills = isinstance(width, int) and width >= MATRIX_LEAST_ROWS
+        return MATRIX_WORDS * words(x, w, 0) if fills else block
 
     def native(self, value: SSAValue) -> str:
         """The layout in which a value is computed, with the plain layout in place of its views."""

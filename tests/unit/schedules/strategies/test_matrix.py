@@ -53,17 +53,19 @@ def dense(m: int, n: int, k: int, element: str) -> str:
     return kernel(f"%x: tensor<{m}x{k}x{element}>, %w: {weights}", stages, "o", out)
 
 
-def conv(channels: int, outputs: int, size: int, element: str, stride: int = 1, window: int = 3) -> str:
+def conv(
+    channels: int, outputs: int, size: int, element: str, stride: int = 1, window: int = 3, block: int = 16
+) -> str:
     """A convolution of blocked channels without padding, and a relu."""
     g, wide, to = WORDS[element], "f32" if element == "bf16" else "i32", (size - window) // stride + 1
-    x = f"tensor<1x{channels}x{size}x{size}x16x{element}>"
-    w = f"tensor<{outputs}x{channels}x{window}x{window}x{16 // g}x16x{g}x{element}>"
-    out = f"tensor<1x{outputs}x{to}x{to}x16x{wide}>"
-    spatial = f"%n : 1, %o : {outputs}, %h : {to}, %v : {to}, %b : 16"
+    x = f"tensor<1x{channels}x{size}x{size}x{block}x{element}>"
+    w = f"tensor<{outputs}x{channels}x{window}x{window}x{block // g}x{block}x{g}x{element}>"
+    out = f"tensor<1x{outputs}x{to}x{to}x{block}x{wide}>"
+    spatial = f"%n : 1, %o : {outputs}, %h : {to}, %v : {to}, %b : {block}"
     stages = summed(
         "c",
         spatial,
-        f"%ic : {channels}, %kh : {window}, %kw : {window}, %ib : 16",
+        f"%ic : {channels}, %kh : {window}, %kw : {window}, %ib : {block}",
         f"%x[%n, %ic, %h * {stride} + %kh, %v * {stride} + %kw, %ib]",
         f"%w[%o, %ic, %kh, %kw, %ib floordiv {g}, %b, %ib mod {g}]",
         out,
@@ -119,6 +121,7 @@ CASES = {
     "conv, wide picture": (conv, (2, 2, 31)),
     "conv, stride 2": (conv, (1, 3, 15), 2),
     "conv 1x1": (conv, (4, 4, 7), 1, 1),
+    "conv, wide blocks": (conv, (1, 2, 30), 1, 3, 64),
     "conv, groups": (grouped, (3, 10)),
 }
 WITH_REST = ["conv, wide picture"]
