@@ -57,9 +57,10 @@ class AlterOpLayoutPass(ModulePass):
     {data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"}`
 
     Elementwise ops, pools, concatenations and reductions over H and W compute in the layout of their operands.
-    x is `block`, or the elements of one native vector of `vector-bits`; z is twice that. Between transposes, depthwise
-    windows take all channels as one block (channels_last.py). Groups of channels take blocks, not planes of pixels,
-    where Winograd's algorithm computes those faster (planes.py); `winograd-error` is the accuracy budget that
+    x is `block`, or the elements of one native vector of `vector-bits`; z is twice that. Where `target` multiplies bf16
+    or bytes in a matrix unit, x and y of such convolutions fill a row of its registers: 32 or 64. Between transposes,
+    depthwise windows take all channels as one block (channels_last.py). Groups of channels take blocks, not planes of
+    pixels, where Winograd's algorithm computes those faster (planes.py); `winograd-error` is the accuracy budget that
     graph-select-algorithm has as `error-growth`. Where the records in force know the function, on `target` with
     `threads`, x, y and z are theirs (records.py).
     """

@@ -168,10 +168,10 @@ def near_block(channels: int, block: int, picture: SSAValue, v: Versions) -> int
     The block of channels in which a convolution reads its picture.
 
     It is the block of the picture's native layout, if that is at least half of the best block and divides it, or is a
-    multiple of it, and divides the channels; else the best block.
+    wider one of a matrix unit, and divides the channels; else the best block.
     """
     size, have = v.channel_block(channels, block), layout(v.native(picture)).factors["C"]
-    fits = size % have == 0 if have < size <= 2 * have else have > size and have % size == 0
+    fits = size % have == 0 if have < size <= 2 * have else size < have <= v.widest_block and have % size == 0
     return have if fits and channels % have == 0 else size
 
 

@@ -19,12 +19,10 @@ from mlc.passes.graph.shared.blocks import channel_block, in_halves, words
 from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import Rewriter
 from mlc.targets.cost.thresholds import MATRIX_LEAST_ROWS
-from mlc.targets.matrix import MATRIX_WORDS, multiplies_matrices
+from mlc.targets.matrix import MATRIX_ROW, WORD_BYTES, multiplies_matrices
 from mlc.targets.target import Target
 
 PLAIN = "NCHW"
-NARROW = {2: "bf16", 4: "i8"}
-"""Factors of a word -> their type, as targets/matrix.py calls it."""
 
 
 def is_planar(name: str) -> bool:
@@ -49,18 +47,22 @@ class Versions(Rewriter):
         """The block for `size` channels on the target, as `channel_block` of shared/blocks.py computes it."""
         return channel_block(size, block, in_halves(block, self.target))
 
+    @property
+    def widest_block(self) -> int:
+        """The most channels in a block that `matrix_block` gives on the target: 64; 0 without a matrix unit."""
+        return max((n for element, n in MATRIX_ROW.items() if multiplies_matrices(element, self.target)), default=0)
+
     def matrix_block(self, op: Conv2dOp, block: int) -> int:
         """
         The channels that fill a row of a matrix register, where the target multiplies an op's factors in a matrix unit.
 
-        Fewer take as long: 64 bytes or 32 bf16. `block` for other ops.
+        Fewer take as long. `block` for other ops.
         """
         x, w = op.operands
-        element, width = NARROW.get(words(x, w, 0)), shape_of(op.type)[3]
-        if element is None or not multiplies_matrices(element, self.target):
-            return block
+        word, width = words(x, w, 0), shape_of(op.type)[3]
+        element = "i8" if word == WORD_BYTES else str(element_of(x))
         fills = isinstance(width, int) and width >= MATRIX_LEAST_ROWS
-        return MATRIX_WORDS * words(x, w, 0) if fills else block
+        return MATRIX_ROW[element] if word > 1 and fills and multiplies_matrices(element, self.target) else block
 
     def native(self, value: SSAValue) -> str:
         """The layout in which a value is computed, with the plain layout in place of its views."""
