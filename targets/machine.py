@@ -58,7 +58,7 @@ class Core:
     step_cycles: NonNegative
     """What a step of a register tile's reduction takes besides its multiplications."""
     bf16_dots_per_cycle: float
-    """Native vectors of f32 to each lane of which two products of bf16 are added, where the CPU has `vdpbf16ps`."""
+    """Instructions `vdpbf16ps` on native vectors: each adds two products of bf16 to each lane of f32."""
     fma_latency_cycles: float
     """From one sum to the next that depends on it."""
     half_fma_cycles: float

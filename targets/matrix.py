@@ -9,7 +9,7 @@ MATRIX_ROWS = 16
 MATRIX_WORDS = 16
 """Words of 4 bytes in a row of a matrix register (palette 1: 64 bytes)."""
 WORD_BYTES = 4
-MATRIX_ROW = {"bf16": 32, "i8": 64}
+MATRIX_ROW = {"bf16": 2 * MATRIX_WORDS, "i8": 4 * MATRIX_WORDS}
 """Type of narrow factors -> how many of them fill a row of a matrix register."""
 MATRIX_REGISTERS = 8
 """Matrix registers of a core (palette 1)."""

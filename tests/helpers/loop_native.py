@@ -82,8 +82,11 @@ def reread(func: loop.FuncOp) -> loop.FuncOp:
 
 
 def native_kernel(func: loop.FuncOp, bits: int = 512, instructions=(), has_unit: bool = False):
-    """Compile a kernel; returns a function on arrays that fills and returns the outputs. AMX runs in software, unless
-    this machine has it (`has_unit`)."""
+    """
+    Compile a kernel; returns a function on arrays that fills and returns the outputs.
+
+    AMX runs in software, unless `has_unit` says that this machine's is to run.
+    """
     with collected_warnings():
         functions = lower_kernel(func, bits // 32, instructions=instructions)
     module = ModuleOp([])

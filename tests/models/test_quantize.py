@@ -73,9 +73,8 @@ def test_what_is_simulated_is_what_is_computed(network: Small) -> None:
     units = units_of([op for op in model.main.body.block.ops if quantisable(op)])
     (expected,) = mlc.compile(model, threads=1)(network.arrays).values()
     simulation = Simulation(model, units, [network.arrays], [[expected]])
-    assert (
-        simulation.error({}) < 1e-6
-    )  # another layout may be chosen around what is simulated, and sums be rounded otherwise
+    # The simulation compiles another program: layouts around its roundings may differ, and with them the order of sums.
+    assert simulation.error({}) < 1e-6
     histograms, _ = observe(model, [unit.value for unit in units], [network.arrays])
     ranges = {k: minmax(histogram, 0) for k, histogram in enumerate(histograms)}
     found = mlc.compile(mlc.quantize(model, network.arrays), threads=1).report["relative_error"]

@@ -68,6 +68,16 @@ def graph_text(model: mlc.Model) -> str:
     return compilation.texts["graph"]
 
 
+def hardly_differs(small: Small, proto: onnx.ModelProto, target: str, products: int) -> None:
+    """At most 2 % of the outputs are a step or two from onnxruntime's, and so many products multiply bytes."""
+    (wanted,) = plain_results(proto, small.arrays)
+    (found,) = mlc.compile(mlc.load(proto), threads=1, target=target, cache=False)(small.arrays).values()
+    apart = np.abs(found - wanted)
+    assert apart.max() <= 2.01 * step(wanted)
+    assert (apart > 0.5 * step(wanted)).mean() < 0.02
+    assert graph_text(mlc.load(proto)).count('out_dtype = "int32"') == products
+
+
 @pytest.fixture(scope="module")
 def network() -> Small:
     small = Small(case="net")
@@ -103,13 +113,7 @@ def test_transposed_convolutions_multiply_bytes(tmp_path: Any, target: str, sign
     y = small.op("ConvTranspose", y, weight(20, 24, 2, 2), strides=[2, 2])
     y = small.op("Relu", small.op("Add", y, weight(24, 1, 1)))
     small.out(small.op("ConvTranspose", y, weight(24, 1, 2, 2), strides=[2, 2]))
-    proto = quantised(small, tmp_path, signed)
-    (wanted,) = plain_results(proto, small.arrays)
-    (found,) = mlc.compile(mlc.load(proto), threads=1, target=target, cache=False)(small.arrays).values()
-    apart = np.abs(found - wanted)
-    assert apart.max() <= 2.01 * step(wanted)
-    assert (apart > 0.5 * step(wanted)).mean() < 0.02
-    assert graph_text(mlc.load(proto)).count('out_dtype = "int32"') == 3
+    hardly_differs(small, quantised(small, tmp_path, signed), target, products=3)
 
 
 @pytest.mark.parametrize("target", TARGETS)
@@ -123,13 +127,7 @@ def test_convolutions_of_groups_multiply_bytes(tmp_path: Any, target: str, width
         weights = small.const(rng.standard_normal((channels, width, 3, 3)) / 16, np.float32)
         y = small.op("Relu", small.op("Conv", y, weights, pads=[1] * 4, group=groups))
     small.out(y)
-    proto = quantised(small, tmp_path)
-    (wanted,) = plain_results(proto, small.arrays)
-    (found,) = mlc.compile(mlc.load(proto), threads=1, target=target, cache=False)(small.arrays).values()
-    apart = np.abs(found - wanted)
-    assert apart.max() <= 2.01 * step(wanted)
-    assert (apart > 0.5 * step(wanted)).mean() < 0.02
-    assert graph_text(mlc.load(proto)).count('out_dtype = "int32"') == 2
+    hardly_differs(small, quantised(small, tmp_path), target, products=2)
 
 
 def test_a_quantised_transformer(tmp_path: Any) -> None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from math import prod
 from typing import TypeAlias
 
+from xdsl.dialects.builtin import bf16
+
 from mlc.dialects.graph import Conv2dOp, DenseOp, shape_of, static_shape
+from mlc.dialects.loop import word_factors
 from mlc.passes.graph.shared.blocks import words_block
 from mlc.passes.graph.shared.constants import is_static
 from mlc.targets.cost.thresholds import MATRIX_LEAST_ROWS, MATRIX_LEAST_WORDS
@@ -16,8 +19,7 @@ Contraction: TypeAlias = Conv2dOp | DenseOp
 
 DOT_PRODUCTS = {"bf16": "dpbf16ps"}
 """Narrow float type -> the dot-product instruction for it; `Target.instructions` has those of a target."""
-WORD_FACTORS = 2
-"""Factors of 16 bits in a word of 32."""
+WORD_FACTORS = word_factors(bf16)
 
 
 def multiplies_narrow(precision: str, target: Target) -> bool:

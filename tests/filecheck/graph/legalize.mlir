@@ -1,5 +1,7 @@
 // RUN: mlc-opt %s -p "graph-legalize{target=x86-64-v3}" | filecheck %s
 // RUN: mlc-opt %s -p "graph-legalize{target=znver5}" | filecheck %s --check-prefix=WORDS
+// RUN: mlc-opt %s -p "graph-legalize{target=sapphirerapids}" | filecheck %s --check-prefix=WORDS
+// RUN: mlc-opt %s -p 'graph-legalize{target="sapphirerapids,-amx-tile"}' | filecheck %s
 
 // CHECK-LABEL: func.func @dense
 // CHECK-NEXT:    %[[A:.*]] = graph.cast %x : (tensor<32x8xbf16>) -> tensor<32x8xf32>

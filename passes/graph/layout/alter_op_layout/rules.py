@@ -107,7 +107,7 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     wide = v.matrix_block(op, block)
     if op.groups == 1:
         inner = whole_words(known.inner or near_block(channels, whole_block(channels, wide, block), x, v), x, w, block)
-        reads = block if feeds_depthwise(op.result) else wide
+        reads = block if wide > block and feeds_depthwise(op.result) else wide
         outer = known.outer or v.channel_block(outputs, whole_block(outputs, reads, block))
         kernel = kernel_name(inner, outer, words(x, w, inner))
     elif inputs == 1 and op.groups == channels == outputs:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import f32, i32
+from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import SSAValue
 
 from mlc.dialects.graph import (
@@ -33,6 +33,7 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.ops.quantize import is_unsigned
 from mlc.dialects.graph.types import element_of, product
+from mlc.dialects.loop import word_factors
 from mlc.passes.graph.shared.constants import is_constant, is_static
 from mlc.passes.graph.simplify.simplify_qdq.values import (
     HALF,
@@ -48,7 +49,7 @@ from mlc.passes.graph.simplify.simplify_qdq.values import (
 from mlc.passes.rewriting import Replacement, Rewriter, attributes, defining_op
 from mlc.targets.cost.thresholds import LEAST_BYTE_DEPTH, LEAST_BYTE_TAPS
 
-WORD = 4
+WORD = word_factors(i8)
 """Bytes whose products one step of a dot product adds."""
 SHARED_OUTPUTS = 8
 """Output channels of a group, at most, with which groups share a block of channels, which has no words: half a vector
