@@ -247,25 +247,32 @@ def _parsed(kernel: str) -> te.FuncOp:
     return next(op for op in module.body.block.ops if isinstance(op, te.FuncOp))
 
 
+KERNEL_OPTIONS = (
+    *("opt_level", "schedules", "precision", "error_growth", "compilers", "devices"),
+    *("memory_planner", "memory_seed", "pools"),
+)
+"""The options of `mlc.compile` that change kernels."""
+
+
 def options_of(target: TargetLike, threads: int | None, given: Mapping[str, Any]) -> Options:
     """The options of a compilation; UserError for one that changes no kernel, or is out of range."""
-    left, context = dict(given), current_context()
-    memory = MemoryOptions.of(left.pop("memory_planner", "best"), left.pop("memory_seed", 0), left.pop("pools", ()))
-    settings = Options(
+    for name in given.keys() - KERNEL_OPTIONS:
+        known = did_you_mean(name, KERNEL_OPTIONS)
+        raise UserError(f"expected an option that changes kernels, but got '{name}'{known}")
+    context = current_context()
+    planner, seed = given.get("memory_planner", "best"), given.get("memory_seed", 0)
+    return Options(
         target_text(target),
-        level_in(context, left.pop("opt_level", None)),
+        level_in(context, given.get("opt_level")),
         thread_count(threads),
-        schedules=Schedules.read(left.pop("schedules", None)),
-        precision=left.pop("precision", "f32"),
-        error_growth=left.pop("error_growth", 16.0),
+        schedules=Schedules.read(given.get("schedules")),
+        precision=given.get("precision", "f32"),
+        error_growth=given.get("error_growth", 16.0),
         context=context,
-        compilers=tuple(left.pop("compilers", ())),
-        memory=memory,
-        devices=devices_of(left.pop("devices", None)),
+        compilers=tuple(given.get("compilers", ())),
+        memory=MemoryOptions.of(planner, seed, given.get("pools", ())),
+        devices=devices_of(given.get("devices")),
     )
-    for name in left:
-        raise UserError(f"expected an option that changes kernels, but got '{name}'{did_you_mean(name, given)}")
-    return settings
 
 
 def _calls(main: FuncOp) -> dict[str, int]:

@@ -171,6 +171,7 @@ class _Build:
             warn(None, f"kernel '{self.name}': {warning}")
         if self.cache is not None:
             self.cache.publish_kernel(self.cache.note_asked(key, records, code.asked), code.pack())
+            self.cache.trim()
         return code
 
     def text(self, level: str) -> str:

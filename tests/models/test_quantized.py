@@ -199,6 +199,18 @@ def test_weights_that_bytes_do_not_hold() -> None:
     assert mismatches(small, exe, [np.asarray(a) for a in expected_integers(small)]) == []
 
 
+@pytest.mark.parametrize("value", [0, 7])
+def test_a_picture_padded_by_another_value_than_the_zero_point(value: int) -> None:
+    small, rng = Small(case="integers"), np.random.default_rng(6)
+    picture = small.x(1, 16, 6, 6, dtype=np.uint8)
+    small.arrays[picture] = rng.integers(0, 256, (1, 16, 6, 6)).astype(np.uint8)
+    padded = small.op("Pad", picture, small.const([0, 0, 1, 1, 0, 0, 1, 1], np.int64), small.const(value, np.uint8))
+    kernel = small.const(rng.integers(-128, 128, (16, 16, 3, 3)), np.int8)
+    small.out(small.op("ConvInteger", padded, kernel, small.const(7, np.uint8), pads=[1] * 4))
+    exe = mlc.compile(mlc.load(small.proto()), threads=1, cache=False)
+    assert mismatches(small, exe, [np.asarray(a) for a in expected_integers(small)]) == []
+
+
 def expected_integers(small: Small) -> list[Any]:
     """onnx's own reference, which takes all combinations of types."""
     from onnx.reference import ReferenceEvaluator

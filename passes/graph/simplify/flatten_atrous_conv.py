@@ -65,8 +65,8 @@ def batch_order(axes: tuple[int, int]) -> tuple[int, ...]:
     return (*blocks, *(axis for axis in range(6) if axis not in blocks))
 
 
-def space_to_batch(value: SSAValue, axes: tuple[int, int]) -> Phases | None:
-    """The picture, block and padding of a space-to-batch whose result a value is."""
+def space_to_batch(value: SSAValue, axes: tuple[int, int], pad_value: int) -> Phases | None:
+    """The picture, block and padding (by `pad_value`) of a space-to-batch whose result a value is."""
     chain = _movement(value)
     if chain is None:
         return None
@@ -90,7 +90,7 @@ def space_to_batch(value: SSAValue, axes: tuple[int, int]) -> Phases | None:
     picture: SSAValue = split.operands[0]
     padding = (0, 0, 0, 0)
     pad = defining_op(picture, PadOp)
-    if pad is not None and pad.mode == "constant" and pad.value == 0.0:
+    if pad is not None and pad.mode == "constant" and pad.value == pad_value:
         width = pad.pad_width
         others = [w for axis in range(4) if axis not in axes for w in width[2 * axis : 2 * axis + 2]]
         if not any(others):
@@ -136,7 +136,7 @@ def dilated_convolution(op: SliceOp | ReshapeOp, rw: Rewriter) -> Replacement:
         return None
     conv, between = found
     axes = SPATIAL.get(conv.data_layout)
-    phases = None if axes is None else space_to_batch(conv.operands[0], axes)
+    phases = None if axes is None else space_to_batch(conv.operands[0], axes, conv.pad_value)
     if axes is None or phases is None or not _is_batch_to_space(chain, axes, phases.block, conv):
         return None
     if any(isinstance(b, BiasAddOp) and axis_of(b.axis, 4) in axes for b in between):

@@ -63,7 +63,7 @@ def _fold(block: Block, op: GraphOp) -> None:
 
 
 def _computed(block: Block, op: GraphOp) -> list[SSAValue] | None:
-    """The results of an op on empty operands, if numpy defines them: a sum is 0, a product 1, a pad its value."""
+    """The results of an op on empty operands, if numpy defines them: a sum is 0, a mean NaN, a pad its value."""
     import warnings
 
     import numpy as np
@@ -77,9 +77,10 @@ def _computed(block: Block, op: GraphOp) -> list[SSAValue] | None:
             arrays = evaluate(op, inputs)
     except ValueError:  # numpy defines no maximum of an empty array
         return None
-    if any(array.size and not (array == array.flat[0]).all() for array in arrays):
-        return None
     values = [array.flat[0] if array.size else 0 for array in arrays]
+    splats = [np.full_like(array, value) for array, value in zip(arrays, values, strict=True)]
+    if not all(np.array_equal(a, b, equal_nan=True) for a, b in zip(arrays, splats, strict=True)):
+        return None
     return [_full(block, op, result, value) for result, value in zip(op.results, values, strict=True)]
 
 

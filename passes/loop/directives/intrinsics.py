@@ -21,7 +21,7 @@ from mlc.dialects.index import ZERO, Index
 from mlc.dialects.sched.intrinsic import EMITS, MEANS
 from mlc.passes.loop.directives.kernel import Kernel, buffer_name, children, name_of
 from mlc.passes.loop.directives.legality import transformable
-from mlc.passes.loop.index_space.accesses import accesses
+from mlc.passes.loop.index_space.accesses import accesses, binding_of_argument
 from mlc.support.registered.registrations import note
 
 DECLARED: dict[str, sched.IntrinsicOp] = {}
@@ -71,16 +71,23 @@ class Side:
 
     def moves(self, op: loop.LoadOp | loop.StoreOp) -> tuple[list[Index], list[tuple[int, ...] | None]]:
         """Of each index of an access: where it starts, and how it moves with each loop (None: not by a fixed step)."""
+        return self.moving(next(a for a in accesses(self.kernel.space, self.block) if a.op is op).exprs)
+
+    def moving(self, exprs: Sequence[Index]) -> tuple[list[Index], list[tuple[int, ...] | None]]:
+        """The same of expressions over the kernel's loops."""
         space = self.kernel.space
-        found = next(a for a in accesses(space, self.block) if a.op is op)
         numbers = [space.number(f.iv) for f in self.loops]
-        starts = [e.substitute(dict.fromkeys(numbers, ZERO), space.ranges) for e in found.exprs]
+        starts = [e.substitute(dict.fromkeys(numbers, ZERO), space.ranges) for e in exprs]
         steps: list[tuple[int, ...] | None] = []
-        for e, start in zip(found.exprs, starts, strict=True):
+        for e, start in zip(exprs, starts, strict=True):
             moved = e - start
             by = tuple(moved.coefficient(n) for n in numbers)
             steps.append(by if moved.is_affine and moved.dims() <= set(numbers) and moved.const == 0 else None)
         return starts, steps
+
+    def axis(self, argument: SSAValue) -> Index | None:
+        """The binding of an argument of the block over the kernel's loops; None for other values."""
+        return binding_of_argument(self.kernel.space, self.block).get(argument)
 
 
 @dataclass
@@ -118,8 +125,9 @@ class Correspondence:
         """What differs between two values and all that they are computed from."""
         a, b = mine.owner, wanted.owner
         if isinstance(a, Block) or isinstance(b, Block):
-            same = mine.type == wanted.type and isinstance(a, Block) == isinstance(b, Block)
-            return None if same else f"expected a value of type {wanted.type}, but got one of {mine.type}"
+            if mine.type != wanted.type or isinstance(a, Block) != isinstance(b, Block):
+                return f"expected a value of type {wanted.type}, but got one of {mine.type}"
+            return self.argument(mine, wanted)
         if a.name != b.name or mine.type != wanted.type:
             return f"expected {b.name} to {wanted.type}, but got {a.name} to {mine.type}"
         if isinstance(a, loop.LoadOp) and isinstance(b, loop.LoadOp):
@@ -137,6 +145,17 @@ class Correspondence:
             return None if self.all(swapped, b.operands) is None else reason
         return reason
 
+    def argument(self, mine: SSAValue, wanted: SSAValue) -> str | None:
+        """What differs between two axes that are computed with: @emits is not told where the kernel's starts."""
+        here, meaning = self.here.axis(mine), self.meaning.axis(wanted)
+        if here is None or meaning is None:
+            return f"expected axes of blocks, but got %{wanted.name_hint or '?'} and %{mine.name_hint or '?'}"
+        if self.here.moving([here]) != self.meaning.moving([meaning]):
+            values = self.here.kernel.space.values
+            got = here.text(lambda d: f"%{values[d].name_hint or '?'}")
+            return f"expected the value of %{wanted.name_hint or '?'} in @means, but got {got}"
+        return None
+
     def all(self, mine: Sequence[SSAValue], wanted: Sequence[SSAValue]) -> str | None:
         """The first difference among operands."""
         return next((r for x, y in zip(mine, wanted, strict=True) if (r := self.value(x, y)) is not None), None)
@@ -149,11 +168,13 @@ class Correspondence:
         if mine.mask_exprs or wanted.mask_exprs:
             return f"expected an access to {called} without a mask"
         starts, steps = self.here.moves(mine)
-        _, pattern = self.meaning.moves(wanted)
+        begin, pattern = self.meaning.moves(wanted)
         moving = [k for k, s in enumerate(steps) if s is None or any(s)]
         moved = [k for k, s in enumerate(pattern) if s is None or any(s)]
         if [steps[k] for k in moving] != [pattern[k] for k in moved] or None in steps:
             return f"expected {called} at indices that move as {_shown(wanted)} does, but got {_shown(mine)}"
+        if any(begin[k] != ZERO for k in moved):
+            return f"expected @means to access {other} from index 0 on, but got {_shown(wanted)}"
         known = self.operands.get(wanted.buffer)
         if known is None:
             self.operands[wanted.buffer] = Operand(mine, starts, dict(zip(moved, moving, strict=True)))

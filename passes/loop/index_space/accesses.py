@@ -49,7 +49,7 @@ def blocks_accessing(buffer: SSAValue, *, stores: bool) -> list[loop.BlockOp]:
 
 def accesses(space: IndexSpace, block: loop.BlockOp) -> list[Access]:
     """All loads, gathers and stores of a block, the init region's included."""
-    to = _binding_of_argument(space, block)
+    to = binding_of_argument(space, block)
     found: list[Access] = []
     for op in walk(block):
         if isinstance(op, loop.AccessOp):
@@ -84,7 +84,7 @@ def _axis_arguments(block: loop.BlockOp) -> Sequence[Sequence[SSAValue]]:
     return [block.body.block.args] + ([block.init.block.args] if block.has_init else [])
 
 
-def _binding_of_argument(space: IndexSpace, block: loop.BlockOp) -> dict[SSAValue, Index]:
+def binding_of_argument(space: IndexSpace, block: loop.BlockOp) -> dict[SSAValue, Index]:
     """Each axis argument of a block -> its binding over the space."""
     bindings = exprs_of(space, block)["bindings"]
     return {a: b for args in _axis_arguments(block) for a, b in zip(args, bindings, strict=True)}

@@ -261,13 +261,20 @@ def hoist_invariants(op: loop.ForOp) -> None:
         movable = isinstance(o, PURE) if innermost else _is_constant(o)
         if innermost and isinstance(o, loop.LoadOp) and op.extent and _is_small(o):
             if written is None:
-                written = {x.buffer for x in body.walk() if isinstance(x, loop.StoreOp)}
+                written = _written(body)
             movable = o.buffer not in written
         if movable and not any(v in inside for v in o.operands):
             o.detach()
             parent.insert_op_before(o, op)
         else:
             inside.update(o.results)
+
+
+def _written(block: Block) -> set[SSAValue]:
+    """The buffers that a block may write: those that it stores to, and those that it gives to functions."""
+    calls = [op for op in block.walk() if isinstance(op, loop.ExternCallOp)]
+    stores = {op.buffer for op in block.walk() if isinstance(op, loop.StoreOp)}
+    return stores.union(*(call.buffers for call in calls))
 
 
 def _is_small(op: loop.LoadOp) -> bool:

@@ -68,6 +68,19 @@ func.func @pad(%x: tensor<1x2x5x5xf32>, %w: tensor<3x2x1x1xf32>) -> (tensor<1x3x
   return %1, %3 : tensor<1x3x9x11xf32>, tensor<1x3x9x11xf32>
 }
 
+// A convolution of bytes pads with its zero point: only padding by the same value is an attribute of it.
+// CHECK-LABEL: func.func @pad_by_a_zero_point
+// CHECK-NEXT:    %[[P:.*]] = graph.pad %x
+// CHECK-NEXT:    graph.conv2d %[[P]], %w {out_dtype = "int32", pad_value = 7}
+// CHECK-NEXT:    graph.conv2d %x, %w {padding = [1, 2, 3, 4], out_dtype = "int32", pad_value = 7}
+func.func @pad_by_a_zero_point(%x: tensor<1x2x5x5xui8>, %w: tensor<3x2x1x1xi8>) -> (tensor<1x3x9x11xi32>, tensor<1x3x9x11xi32>) {
+  %0 = graph.pad %x {pad_width = [0, 0, 0, 0, 1, 3, 2, 4]} : (tensor<1x2x5x5xui8>) -> tensor<1x2x9x11xui8>
+  %1 = graph.conv2d %0, %w {pad_value = 7, out_dtype = "int32"} : (tensor<1x2x9x11xui8>, tensor<3x2x1x1xi8>) -> tensor<1x3x9x11xi32>
+  %2 = graph.pad %x {pad_width = [0, 0, 0, 0, 1, 3, 2, 4], value = 7.0} : (tensor<1x2x5x5xui8>) -> tensor<1x2x9x11xui8>
+  %3 = graph.conv2d %2, %w {pad_value = 7, out_dtype = "int32"} : (tensor<1x2x9x11xui8>, tensor<3x2x1x1xi8>) -> tensor<1x3x9x11xi32>
+  return %1, %3 : tensor<1x3x9x11xi32>, tensor<1x3x9x11xi32>
+}
+
 // CHECK-LABEL: func.func @keepdims
 // CHECK-NEXT:    graph.sum %x {axes = [1], keepdims = true}
 // CHECK-NEXT:    return

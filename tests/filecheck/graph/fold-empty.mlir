@@ -47,3 +47,12 @@ func.func @others_stay(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
   %1 = graph.relu %x : tensor<1x4xf32>
   return %1 : tensor<1x4xf32>
 }
+
+// The mean of nothing is no number.
+// CHECK-LABEL: func.func @mean
+// CHECK-NEXT:    %[[R:.*]] = graph.full {value = nan} : tensor<4xf32>
+// CHECK-NEXT:    return %[[R]]
+func.func @mean(%e: tensor<0x4xf32>) -> tensor<4xf32> {
+  %0 = graph.mean %e {axes = [0]} : (tensor<0x4xf32>) -> tensor<4xf32>
+  return %0 : tensor<4xf32>
+}

@@ -180,6 +180,17 @@ func.func @mean(%x: tensor<2x8xf32>) -> tensor<2xf32> {
   return %1 : tensor<2xf32>
 }
 
+// How many elements an open axis has is not known here.
+// CHECK-LABEL: func.func @open_mean
+// CHECK:         graph.sum %x {axes = [1]}
+// CHECK-NEXT:    graph.divide
+func.func @open_mean(%x: tensor<2x?xf32, #graph.dims<[N]>>) -> tensor<2xf32> {
+  %n = graph.constant dense<1.0> : tensor<f32>
+  %0 = graph.sum %x {axes = [1]} : (tensor<2x?xf32, #graph.dims<[N]>>) -> tensor<2xf32>
+  %1 = graph.divide %0, %n : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
 // The maximum over a large window: over its columns, then over its rows.
 // CHECK-LABEL: func.func @large_window
 // CHECK-NEXT:    %[[R:.*]] = graph.max_pool2d %x {pool_size = [1, 5], strides = [1, 2], padding = [0, 1, 0, 2]{{.*}}<1x2x20x9xf32>

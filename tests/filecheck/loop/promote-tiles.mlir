@@ -154,3 +154,17 @@ loop.func @no_slices(%X: memref<2x3x16xf32>, %Y: memref<4x2x16xf32>, %Z: memref<
   loop.store %d, %Y[1, d0, d2] tile (d0 : 2, d1 : 1, d2 : 16) : vector<2x1x16xf32>
   loop.store %c, %Z[d0, d1, 0] tile (d0 : 2, d1 : 3, d2 : 1) : vector<2x3x1xf32>
 }
+
+// What a function in the loop writes is loaded in each iteration.
+// CHECK-LABEL: loop.func @called
+// CHECK:         loop.for
+// CHECK-NEXT:      loop.call registered "my.next"
+// CHECK-NEXT:      loop.load %t[0]
+loop.func @called(%x: memref<1xf32>, %y: memref<4xf32>) attributes {outputs = 1 : i64} {
+  %t = loop.alloc "local" : memref<1xf32>
+  loop.for %i = 0 to 4 {
+    loop.call registered "my.next" (%x, %t) outputs 1 : memref<1xf32>, memref<1xf32>
+    %a = loop.load %t[0] : f32
+    loop.store %a, %y[%i] : f32
+  }
+}

@@ -10,6 +10,7 @@ import pytest
 import small_model
 
 import mlc
+from mlc import te
 from mlc.dialects import own_ops
 from mlc.driver import cache as cache_module
 from mlc.driver.cache import Cache, key_of
@@ -184,6 +185,18 @@ def test_what_was_used_longest_ago_goes_first(tmp_path: Path):
     assert store.kernel("a") is not None  # used now
     store.trim()
     assert [p.name for p in entries(tmp_path, "kernels")] == ["a", "d"]
+
+
+def test_operators_do_not_fill_the_cache_beyond_its_size(root: Path, monkeypatch: pytest.MonkeyPatch):
+    def build(rows: int) -> None:
+        x = te.placeholder((rows, 16), name="x")
+        mlc.build([x, te.compute((rows, 16), lambda i, j: x[i, j] + 1.0, name="y")], threads=1)
+
+    build(3)
+    size = 100 + sum(path.stat().st_size for path in entries(root, "kernels"))
+    monkeypatch.setenv("MLC_CACHE_SIZE", str(size))
+    build(4)
+    assert sum(path.stat().st_size for path in entries(root, "kernels")) <= size
 
 
 def test_keys_tell_parts_apart():

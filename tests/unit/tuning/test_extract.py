@@ -141,6 +141,12 @@ def test_a_model_of_open_sizes_alone_is_refused(tmp_path):
     assert not (tmp_path / "r.db").exists()
 
 
+def test_an_option_that_changes_no_kernel_is_refused():
+    for wrong, message in [("precison", "; did you mean 'precision'\\?"), ("executor", "$")]:
+        with pytest.raises(UserError, match=f"expected an option that changes kernels, but got '{wrong}'{message}"):
+            extract_tasks(product(), threads=1, **{wrong: "bf16"})
+
+
 def test_strategies_are_added_and_left_out():
     def parts(strategies):
         return [part.strategy for part in task_of(product(), threads=1, strategies=strategies).space.parts]

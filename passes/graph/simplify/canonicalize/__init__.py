@@ -75,7 +75,7 @@ def relu_of_clip(op: ReluOp, rw: Rewriter) -> Replacement:
 
 @LOCAL.on(Conv2dOp, AvgPool2dOp, MaxPool2dOp)
 def pad_into_window(op: Conv2dOp | AvgPool2dOp | MaxPool2dOp, rw: Rewriter) -> Replacement:
-    """`conv2d(pad(x, 0)) -> conv2d(x)` with the padding as an attribute; pools where padding cannot win."""
+    """`conv2d(pad(x, v)) -> conv2d(x)` with v as its own padding's value; pools where padding cannot win."""
     pad = defining_op(op.operands[0], PadOp)
     name = op.data_layout if isinstance(op, Conv2dOp) else op.layout
     if pad is None or pad.mode != "constant" or name != "NCHW" or any(pad.pad_width[:4]):
@@ -94,7 +94,7 @@ def pad_into_window(op: Conv2dOp | AvgPool2dOp | MaxPool2dOp, rw: Rewriter) -> R
 def _may_pad(op: Conv2dOp | AvgPool2dOp | MaxPool2dOp, pad: PadOp) -> bool:
     """Whether the value that `pad` adds is the one with which the window op pads by itself."""
     if isinstance(op, Conv2dOp):
-        return pad.value == 0.0
+        return pad.value == op.pad_value
     if isinstance(op, MaxPool2dOp):
         lowest = -math.inf if is_float(op.type) else None
         from_relu = isinstance(pad.operands[0].owner, ReluOp) and pad.value == 0.0 and not any(op.padding)

@@ -27,7 +27,7 @@ from mlc.dialects.graph import (
     SumOp,
     shape_of,
 )
-from mlc.dialects.graph.types import is_float
+from mlc.dialects.graph.types import is_float, is_static
 from mlc.passes.graph.shared.constants import is_constant, scalar, splat
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
 
@@ -175,7 +175,8 @@ def mean_from_sum(op: MultiplyOp | DivideOp, rw: Rewriter) -> Replacement:
             continue
         if divides and value is not op.operands[0]:
             continue
-        if math.isclose(number if divides else 1 / number, total.reduction_length(), rel_tol=1e-6):
+        summed = [shape_of(total.operands[0].type)[axis] for axis in total.reduced_axes]
+        if is_static(summed) and math.isclose(number if divides else 1 / number, math.prod(summed), rel_tol=1e-6):
             return rw.make(MeanOp, total.operands[0], axes=total.axes, keepdims=total.keepdims)
     return None
 

@@ -202,6 +202,39 @@ def test_a_te_function_is_a_meaning():
     np.testing.assert_array_equal(mlc.build(doubled(), threads=1)(x), x + x)
 
 
+RAMP = """
+loop.func @ramp(%x: memref<8xf32>, %y: memref<8xf32>) attributes {outputs = 1 : i64} {
+  %0 = loop.load %x[d0] tile (d0 : 8) : vector<8xf32>
+  %2 = arith.constant dense<[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]> : vector<8xf32>
+  %3 = arith.mulf %0, %2 : vector<8xf32>
+  loop.store %3, %y[d0] tile (d0 : 8) : vector<8xf32>
+}
+"""
+
+
+def ramp(n: int, name: str = "R"):
+    x = te.placeholder((n,), name="X")
+    return te.func("ramp", [x], [te.compute((n,), lambda i: x[i] * te.cast(i, "float32"), name=name)])
+
+
+def test_an_index_is_part_of_what_an_intrinsic_means():
+    te.intrinsic("ramp8", ramp(8), RAMP)
+    whole, parts = mlc.Schedule(ramp(8)), mlc.Schedule(ramp(16))
+    whole.tensorize(whole.loops(whole["R"])[0], "ramp8")
+    x = np.arange(8, dtype=np.float32)
+    np.testing.assert_array_equal(mlc.build(whole, threads=1)(x), x * x)
+    _, inner = parts.split(parts.loops(parts["R"])[0], [None, 8])
+    with pytest.raises(UserError, match=r"expected the value of %\w+ in @means, but got %\w+ \* 8 \+ %\w+"):
+        parts.tensorize(inner, "ramp8")
+
+
+def test_a_meaning_that_starts_behind_index_0_is_refused():
+    later = MEANS.replace("%x: memref<8xf32>", "%x: memref<9xf32>").replace("%x[%v]", "%x[%v + 1]")
+    te.intrinsic("double8", later, EMITS.replace("OP", "add").replace("memref<8xf32>, %y", "memref<9xf32>, %y"))
+    with pytest.raises(UserError, match=r"expected @means to access %x from index 0 on, but got %x\[%v \+ 1\]"):
+        doubled()
+
+
 def test_wrong_declarations_are_refused(tmp_path):
     with pytest.raises(UserError, match=r"expected @emits of the type of @means"):
         te.intrinsic("d", MEANS, EMITS.replace("OP", "add").replace("memref<8xf32>, %y", "memref<9xf32>, %y"))
