@@ -116,10 +116,14 @@ class ComputeOp(TextOp):
     def ranges(self) -> list[Range | None]:
         """The values of each axis, as far as they are known; the first axis of a stage in a scan skips the init."""
         found = [None if n in (0, UNBOUNDED) else axis_range(n) for n in self.static_extents]
-        first = getattr(self.parent_op(), "first_step", 0)
         if found and found[0] is not None:
-            found[0] = (first, found[0][1]) if first <= found[0][1] else None
+            found[0] = (self.first_step, found[0][1]) if self.first_step <= found[0][1] else None
         return found
+
+    @property
+    def first_step(self) -> int:
+        """The first value of the first axis: 0, or that of a scan around the stage."""
+        return getattr(self.parent_op(), "first_step", 0)
 
     @property
     def reducer(self) -> CustomReducer | None:
@@ -279,23 +283,32 @@ class ReadOp(MaskedReadOp, VerifiedAround):
         return self.tensor.type.get_shape()
 
     def verify_around(self) -> None:
-        """Affine indices over the axes of the stage alone, all of known extents, lie inside of the tensor."""
+        """Affine indices over the axes of the stage alone lie inside of the tensor, as far as sizes are known."""
         stage = self.parent_op()
         if self.mask is not None or not isinstance(stage, ComputeOp) or len(stage.axes) != len(stage.static_extents):
             return
-        spans = dict(zip(stage.axes, stage.ranges, strict=True))
-        found = [spans.get(operand) for operand in self.indices]
-        ranges = {number: span for number, span in enumerate(found) if span is not None}
-        if len(ranges) < len(found):
+        axes = {axis: number for number, axis in enumerate(stage.axes)}
+        if any(operand not in axes for operand in self.indices):
             return
+        found = [stage.ranges[axes[operand]] for operand in self.indices]
+        ranges = {
+            k: span or (0 if axes[self.indices[k]] else stage.first_step, UNBOUNDED) for k, span in enumerate(found)
+        }
+        is_open = {k for k, span in enumerate(found) if span is None}
+        if any(stage.static_extents[axes[self.indices[k]]] != UNBOUNDED for k in is_open):
+            return  # an axis without elements
         for axis, (expr, size) in enumerate(zip(self.map.data, self.tensor_shape, strict=True)):
-            if not expr.is_affine or size < 0:
+            if not expr.is_affine:
                 continue
             low, high = expr.bounds(ranges)
-            if low < 0 or high >= size:
+            where = f"on axis {axis} of {self.tensor.type}"
+            if size >= 0 and not expr.dims() & is_open and (low < 0 or high >= size):
                 span = f"but it spans {low}..{high}; give it a mask"
-                where = f"on axis {axis} of {self.tensor.type}"
                 raise VerifyException(f"expected an index in 0..{size - 1} {where}, {span}")
+            if low < 0 and all(expr.coefficient(d) > 0 for d in expr.dims()):
+                raise VerifyException(
+                    f"expected an index of at least 0 {where}, but it begins at {low}; give it a mask"
+                )
 
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")

@@ -28,6 +28,7 @@ from mlc.dialects.te_builder import builder
 from mlc.dialects.te_builder.builder import Tensor
 from mlc.dialects.te_builder.indices import StageBuilder
 from mlc.dialects.te_builder.loop_body import LoopBodyBuilder
+from mlc.dialects.te_builder.tensors import check_name
 from mlc.dialects.te_extern import ExternOp, buffer_types, empty_body
 from mlc.support.errors import UserError
 
@@ -86,6 +87,7 @@ def c_size(size: Dim, dtype: str = "int64") -> CSize | np.generic[Any]:
 
 def call(name: str) -> FunctionCall:
     """A call of the function that is registered by this name, `fn(*inputs, *outputs)` (mlc.register_func)."""
+    check_name(name)
     return FunctionCall(_checked(Callee("registered", name)))
 
 

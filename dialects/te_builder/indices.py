@@ -51,7 +51,8 @@ class StageBuilder:
         self.ranges: list[Range] = [_range(e) for e in extents]
         self.symbols = symbols
         """The size arguments of the kernel, by symbol; None where te.func makes the kernel later."""
-        self._symbols: dict[DimExpr, int] = {}
+        self.open_sizes: dict[DimExpr, int] = {}
+        """The numbers of the index values that are sizes, or products of sizes."""
         self.constants: dict[Any, SSAValue] = {}
         self.reduce: dict[ReduceAxis, int] = {}
         self._indices: dict[Index, SSAValue] = {}
@@ -101,7 +102,7 @@ class StageBuilder:
 
     def _symbol(self, size: DimExpr) -> Index:
         """A symbol, or a product of symbols, that is a size argument of the kernel."""
-        if size not in self._symbols:
+        if size not in self.open_sizes:
             if self.symbols is None:
                 value = symbol_value(size)
             elif size not in self.symbols:
@@ -110,8 +111,8 @@ class StageBuilder:
                 )
             else:
                 value = self.symbols[size]
-            self._symbols[size] = self.new_value(value, (0, UNBOUNDED))
-        return dim(self._symbols[size])
+            self.open_sizes[size] = self.new_value(value, (0, UNBOUNDED))
+        return dim(self.open_sizes[size])
 
     def index_value(self, expr: Index) -> SSAValue:
         """An expression as an index value of the body."""

@@ -48,6 +48,8 @@ def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> te.F
     """The te.func with these inputs and outputs; the stages are copied into it."""
     if not isinstance(name, str) or not name:  # pyright: ignore[reportUnnecessaryIsInstance] - from users
         raise UserError(f"expected the name of the kernel, but got {name!r:.40}")
+    if name[0].isdigit():
+        raise UserError(f"expected the name of the kernel to begin with a letter, but got '{name:.40}'")
     inputs, outputs = _tensors("inputs", inputs), _distinct(_tensors("outputs", outputs))
     symbols = _symbols([*inputs, *outputs])
     block = Block(arg_types=[*(_value(t).type for t in inputs), *(INDEX for _ in symbols)])
@@ -135,9 +137,9 @@ def _verify(new: te.FuncOp) -> None:
             try:
                 op.verify()
             except VerifyException as error:
-                text = str(error).rpartition("\n")[2].removesuffix("; give it a mask")
-                hint = "; guard it by te.if_then_else, or give the tensor to te.scan as its state"
-                raise UserError(f"stage '{op.stage_name}': {text}{hint if 'it spans' in text else ''}") from error
+                text = str(error).rpartition("\n")[2]
+                hint = "guard it by te.if_then_else, or give the tensor to te.scan as its state"
+                raise UserError(f"stage '{op.stage_name}': {text.replace('give it a mask', hint)}") from error
 
 
 # --- sizes that stay open ----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Union
 
 from xdsl.dialects import arith, math
@@ -11,7 +12,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from mlc.dialects import scalar
 from mlc.dialects.attributes import EXP_NONPOSITIVE
 from mlc.dialects.graph.dims import DimExpr
-from mlc.dialects.te_builder.indices import Condition, IndexExpr, ReduceAxis, StageBuilder
+from mlc.dialects.te_builder.indices import Condition, IndexExpr, ReduceAxis, StageBuilder, current_stage
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
@@ -156,7 +157,12 @@ def _number_like(value: Operand | IndexLike, like: Scalar) -> Scalar:
     if isinstance(value, DimExpr):
         size = cast(IndexExpr(like.stage, like.stage.index(value)), like.type)
         return Scalar(size.stage, size.value, like.unsigned)
-    return Scalar(like.stage, constant(like.stage, _number(value), like.type), like.unsigned)
+    number = _number(value)
+    if like.kind and isinstance(number, float) and isfinite(number) and not number.is_integer():
+        raise UserError(
+            f"expected a whole number next to elements of {like.type}, but got {number}; use te.cast on the element"
+        )
+    return Scalar(like.stage, constant(like.stage, number, like.type), like.unsigned)
 
 
 def _number(value: Operand | IndexLike) -> Number:
@@ -169,8 +175,11 @@ def _number(value: Operand | IndexLike) -> Number:
 
 def binary(name: str, a: Operand, b: Operand) -> Scalar:
     """One of the arithmetic operations by name, on elements and numbers."""
+    floats = isinstance(a, float) or isinstance(b, float)
     a, b = lift(a, b)
     kind = a.kind
+    if kind and floats and name == "divide":
+        raise UserError(f"expected integers in a division of {a.type}, but got a float; use te.cast on the element")
     if kind == 0 and name in _INT_ONLY:
         raise UserError(f"expected integers for '{name}', but got {a.type}")
     return Scalar(a.stage, a.stage.add(scalar.make(_BINARY[name][kind], a.value, b.value)), a.unsigned)
@@ -309,11 +318,15 @@ def _cast_op(a: Attribute, b: Attribute, unsigned: bool, to_unsigned: bool) -> t
     return arith.TruncIOp if _width(a) > _width(b) else arith.ExtUIOp if unsigned else arith.ExtSIOp
 
 
-def cast(x: Scalar | IndexExpr | ReduceAxis, dtype: DTypeLike) -> Scalar:
-    """The value with another element type: floats to integers truncate; to bool is `x != 0`."""
+def cast(x: Scalar | IndexExpr | ReduceAxis | Number, dtype: DTypeLike) -> Scalar:
+    """The value or number with another element type: floats to integers truncate; to bool is `x != 0`."""
     from mlc.dialects.graph.types import element_type
 
     target, to_unsigned = signless(element_type(dtype))
+    if isinstance(x, int | float):
+        stage = current_stage()
+        number = bool(x) if target == i1 else x if isinstance(target, AnyFloat) else int(x)
+        return Scalar(stage, constant(stage, number, target), to_unsigned)
     if isinstance(x, ReduceAxis):
         x = x.expr
     if isinstance(x, IndexExpr):

@@ -176,7 +176,8 @@ def _values(stage: StageBuilder, result: object, name: str) -> tuple[tuple[Scala
     found: list[Scalar] = []
     for value in values:
         if not isinstance(value, Scalar):
-            raise UserError(f"expected the body of '{name}' to give an element, but got {value!r}; {_remedy(value)}")
+            got = "an index" if isinstance(value, IndexExpr | ReduceAxis) else repr(value)
+            raise UserError(f"expected the body of '{name}' to give an element, but got {got}; {_remedy(value)}")
         if value.stage is not stage:
             raise UserError(f"expected the body of '{name}' to give an element of its own, but got another stage's")
         found.append(value)

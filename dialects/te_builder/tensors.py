@@ -15,7 +15,8 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects import te
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import DTypeLike, Shape, element_type, numpy_dtype, shape_of
-from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, IndexMapAttr, compact, dim
+from mlc.dialects.index import UNKNOWN, Index, IndexMapAttr, compact, dim
+from mlc.dialects.te_builder.bounds import may_be_negative, span_of
 from mlc.dialects.te_builder.indices import (
     Condition,
     ElementIndex,
@@ -109,10 +110,8 @@ class Tensor:
         for axis, (expr, size) in enumerate(zip(exprs, self.shape, strict=True)):
             if not expr.is_affine or any(stage.ranges[d] == UNKNOWN for d in expr.dims()):
                 continue
-            low, high = expr.bounds(stage.ranges)
-            # a difference of a symbolic size and another index has no known sign
-            known = all(stage.ranges[d][1] < UNBOUNDED - (expr.coefficient(d) < 0) for d in expr.dims())
-            if (known and low < 0) or (isinstance(size, int) and high >= size):
+            low, high = span_of(stage, expr)
+            if may_be_negative(stage, low) or may_be_negative(stage, size - 1 - high):
                 if axis == 0 and self._may_be_earlier_step(stage, expr):
                     stage.unguarded.setdefault(read, "")
                     continue
@@ -202,8 +201,15 @@ def table(values: ArrayLike, dtype: DTypeLike | None = None, name: str = "table"
     return Tensor(op.result, array.shape, element, unsigned, name)
 
 
+def check_name(name: object) -> None:
+    """UserError unless a name that a program gives is a text."""
+    if not isinstance(name, str):
+        raise UserError(f"expected a name, but got {name!r:.40}")
+
+
 def placeholder(shape: Sequence[Dim], dtype: DTypeLike = "float32", name: str = "x") -> Tensor:
     """An input of a kernel."""
+    check_name(name)
     element, unsigned = element_of_dtype(dtype)
     sizes = sizes_of(shape)
     arg = Block(arg_types=[te_type(element, sizes)]).args[0]

@@ -84,6 +84,50 @@ def test_unsigned_integers_stay_unsigned():
     assert (operator.inputs[0].dtype, operator.outputs[0].dtype) == ("uint8", "uint8")
 
 
+X, TABLE = te.placeholder((N,), name="x"), te.placeholder((8, 16), name="table")
+SHORT, K = te.var("short", 1, 16), te.reduce_axis(N, "k")
+
+
+@pytest.mark.parametrize(
+    ("shape", "body", "span"),
+    [
+        ((N + 1,), lambda i: X[i], r"0\.\.n;"),
+        ((N,), lambda i: X[i + 3], r"3\.\.n \+ 2;"),
+        ((N,), lambda i: X[2 * i], r"0\.\.n \* 2 - 2;"),
+        ((64,), lambda i: X[i], r"0\.\.63;"),
+        ((N,), lambda i: X[i] + X[7], r"7\.\.7;"),
+        ((2,), lambda i: te.sum(X[K + i], axis=K), r"0\.\.n;"),
+        ((M,), lambda i: TABLE[0, i], r"0\.\.m - 1;"),
+        ((N,), lambda i: X[N - 2 - i], r"-1\.\.n - 2;"),
+    ],
+)
+def test_a_read_that_leaves_an_open_tensor_for_some_sizes_is_refused(shape, body, span):
+    with pytest.raises(UserError, match=f"expected an index in .* but it spans {span} use te.if_then_else"):
+        te.compute(shape, body, "y")
+
+
+def test_a_read_before_an_open_tensor_is_refused():
+    before = te.compute((N,), lambda i: X[i - 1], "y")  # it might be the state of a scan
+    with pytest.raises(
+        UserError, match=r"stage 'y': expected an index of at least 0 on axis 0 .*, but it begins at -1"
+    ):
+        te.func("f", [X], [before])
+
+
+def test_reads_inside_of_open_tensors():
+    short = te.placeholder((SHORT,), name="short")
+    a, table = values(9), values(8, 16)
+    for shape, body, want in [
+        ((N - 1,), lambda i: X[i + 1] - X[i], a[1:] - a[:-1]),
+        ((N,), lambda i: X[N - 1 - i], a[::-1]),
+        ((N - 2,), lambda i: X[i + 2] * X[2], a[2:] * a[2]),
+        ((N,), lambda i: te.if_then_else(i >= 1, X[i - 1], 0.0), np.append(np.float32(0), a[:-1])),
+    ]:
+        np.testing.assert_array_equal(mlc.build([X, te.compute(shape, body, "y")], threads=1)(a), want)
+    looked_up = te.compute((SHORT,), lambda i: TABLE[0, i] + short[i], "y")
+    np.testing.assert_array_equal(mlc.build([short, TABLE, looked_up], threads=1)(a, table), table[0, :9] + a)
+
+
 def test_what_is_refused():
     for arguments in (("a b",), ("n", -1), ("n", 5, 4)):
         with pytest.raises(UserError, match=r"expected .* size"):

@@ -136,7 +136,10 @@ REFUSED = [
     (lambda i: A[i, 0] + "x", "expected an element of a tensor or a number, but got 'x'"),
     (lambda i: te.exp(N[i]), "expected a floating-point element for math.exp, but got i32; use te.cast"),
     (lambda i: A[i, 0] & 1, "expected integers for 'and', but got f32"),
-    (lambda i: i, "expected the body of 'y' to give an element"),
+    (lambda i: i, "expected the body of 'y' to give an element, but got an index; use te.cast"),
+    (lambda i: N[i] * 0.5, "expected a whole number next to elements of i32, but got 0.5; use te.cast on the element"),
+    (lambda i: te.where(N[i] < 1.5, N[i], 0), "expected a whole number next to elements of i32, but got 1.5"),
+    (lambda i: N[i] / 2.0, "expected integers in a division of i32, but got a float; use te.cast on the element"),
     (lambda i: A[i * i, 0], "expected an integer factor of an index"),
     (lambda i: A[i // 0, 0], "expected a positive integer to divide an index by, but got 0"),
     (lambda i: A["i", 0], "expected an index expression, but got 'i'"),
@@ -158,6 +161,19 @@ def test_refused_uses():
         te.reduce_axis((1, 4))
     with pytest.raises(UserError, match=r"expected a shape of sizes >= 0, but got \[2, -1\]"):
         te.placeholder((2, -1))
+    for named in (lambda: te.placeholder((2,), name=3), lambda: te.call(5)):
+        with pytest.raises(UserError, match=r"expected a name, but got [35]"):
+            named()
+    with pytest.raises(UserError, match="expected the name of the kernel to begin with a letter, but got '9'"):
+        te.func("9", [A], [te.compute((4,), lambda i: A[i, 0])])
+
+
+def test_a_number_has_the_type_that_cast_says():
+    y = te.compute((4,), lambda i: te.cast(3.5, "int32") + N[i], name="y")
+    z = te.compute((4,), lambda i: te.cast(3.5, "float32"), name="z")
+    found = interp.run(te.func("f", [N], [y, z]), [np.arange(4, dtype=np.int32)])
+    np.testing.assert_array_equal(found[0], np.arange(4) + 3)
+    np.testing.assert_array_equal(found[1], np.full(4, 3.5, np.float32))
     with pytest.raises(UserError, match=r"expected a shape of whole sizes, but got \(2, 1.5\)"):
         te.placeholder((2, 1.5))
     y = te.compute((np.int64(4),), lambda i: A[i, 0])
