@@ -48,6 +48,9 @@ from mlc.targets.device import GLOBAL, HOST, check_architecture
 from mlc.targets.target import Target
 from mlc.validation.plans.plan_check import check_plan
 
+NARROWS = "graph-to-mixed-precision"
+"""The pass that changes the types of factors as the option `precision` says."""
+
 
 @dataclass(frozen=True)
 class Beside:
@@ -224,6 +227,8 @@ class Compilation:
         attach_store(module, self.model.weights)
         self.ops["imported"] = _count(module)
         passes = self.options.pipeline("graph")
+        if self.options.precision != "f32" and NARROWS not in {one.name for one in passes}:
+            warn(None, f"precision='{self.options.precision}' changes nothing: {NARROWS}, a pass of -O3, does not run")
         before = str(module)
         held = copied_store(self.model.weights) if self.options.validate else None  # passes add and remove weights
         with (

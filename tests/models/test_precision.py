@@ -142,6 +142,17 @@ def test_precisions_by_name() -> None:
         run_passes(ModuleOp([]), make_context(), ["graph-to-mixed-precision{precision=half}"])
 
 
+def test_a_precision_below_its_level_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    s = Small(case="row")
+    s.out(s.op("MatMul", s.x(2, 64), s.w(64, 96)))
+    for level, warned in ((2, True), (3, False)):
+        mlc.compile(mlc.load(s.proto()), threads=1, precision="bf16", opt_level=level, cache=False)
+        said = capsys.readouterr().err
+        assert (
+            "precision='bf16' changes nothing: graph-to-mixed-precision, a pass of -O3, does not run" in said
+        ) is warned
+
+
 def test_run_tells_how_far_outputs_are_off(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
     import onnx
 
