@@ -18,12 +18,15 @@ from torch import fx
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.driver.models.compile import compile as compile_model
+from mlc.driver.options import Options
 from mlc.frontends.common.values import Value
 from mlc.frontends.torch.arrays import to_numpy, to_torch
 from mlc.frontends.torch.importer import AtenImporter, check_calls
 from mlc.frontends.torch.sizes import expression
 from mlc.frontends.torch.table import graph_decompositions
 from mlc.support.errors import UserError, did_you_mean, warn
+from mlc.support.threads import thread_count
+from mlc.targets.target import Target, target_text
 
 SOURCE = "torch.compile"
 MAX_VERSIONS = 8
@@ -53,11 +56,14 @@ def _warn(error: Exception) -> None:
 
 
 def _check_options(options: Mapping[str, Any]) -> None:
-    """UserError for an option that mlc.compile does not have."""
+    """UserError for an option that mlc.compile does not have, and for a value that it takes for no model."""
     known = list(signature(compile_model).parameters)[1:]
     for name in options:
         if name not in known:
             raise UserError(f"{SOURCE}: mlc has no option '{name}'{did_you_mean(name, known)}")
+    thread_count(options.get("threads"))
+    plain = {name: options[name] for name in ("precision", "error_growth") if name in options}
+    Target.parse(Options(target_text(options.get("target", "native")), options.get("opt_level") or 3, **plain).target)
 
 
 def _check_inputs(inputs: Sequence[Any]) -> None:

@@ -201,3 +201,11 @@ def test_scales_and_numbers_that_change(versions):
 def test_options_that_mlc_has_not_are_an_error():
     with pytest.raises(Exception, match="mlc has no option 'thread'; did you mean 'threads'"):
         torch.compile(nn.ReLU(), backend="mlc", options={"thread": 11})(torch.ones(3))
+    for options, message in [
+        ({"target": "znver9"}, "znver9"),
+        ({"precision": "int8"}, "expected precision to be one of f32, bf16, f16"),
+        ({"opt_level": 7}, "expected opt_level to be 0 to 4, but got 7"),
+        ({"threads": -1}, "threads"),
+    ]:
+        with pytest.raises(Exception, match=message):
+            torch.compile(nn.ReLU(), backend="mlc", options=options)(torch.ones(3))
