@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -104,6 +106,24 @@ SHORT, K = te.var("short", 1, 16), te.reduce_axis(N, "k")
 def test_a_read_that_leaves_an_open_tensor_for_some_sizes_is_refused(shape, body, span):
     with pytest.raises(UserError, match=f"expected an index in .* but it spans {span} use te.if_then_else"):
         te.compute(shape, body, "y")
+
+
+@settings(max_examples=200, database=None, derandomize=True)
+@given(*[st.integers(0, 3)] * 2, st.integers(1, 3), st.integers(-3, 3), st.integers(-3, 3), st.integers(-2, 3))
+def test_reads_are_refused_where_an_enumeration_finds_one_outside(held, extra, reads, first, step, offset):
+    size, most = te.var("n", 1, 6), 6
+    x = te.placeholder((held * size + extra + 1,), name="x")
+    extent = reads * size + first
+
+    def outside(n):
+        indices = range(offset, offset + step * (reads * n + first), step) if step else [offset] * (reads * n + first)
+        return any(not 0 <= i < held * n + extra + 1 for i in indices)
+
+    if any(reads * n + first < 0 for n in range(1, most + 1)):
+        return
+    wrong = any(map(outside, range(1, most + 1)))
+    with pytest.raises(UserError, match="expected an index") if wrong else nullcontext():
+        te.func("f", [x], [te.compute((extent,), lambda i: x[step * i + offset], "y")])
 
 
 def test_a_read_before_an_open_tensor_is_refused():
