@@ -254,7 +254,11 @@ def iota(op: structure.IotaOp) -> Tensor:
 
 @lowering(structure.BandOp)
 def band(op: structure.BandOp) -> Tensor:
-    """One of two numbers, by the distance from the diagonal of the last two axes; a bound that always holds is left."""
+    """
+    One of two numbers, by the distance from the diagonal of the last two axes.
+
+    A comparison that always holds is left out.
+    """
     shape, element = static_shape(op.type), op.type.element_type
     rows, columns = shape[-2:]
     plain, unsigned = te.signless(element)

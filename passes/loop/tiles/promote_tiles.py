@@ -133,7 +133,7 @@ class Promotion:
 
     def carry(self, op: loop.ForOp) -> None:
         """An invariant load/store pair of a loop becomes a value that the loop carries."""
-        if op.kind.data == "parallel" or self._runs_once(op):
+        if op.kind.data == "parallel" or self._is_skipped(op):
             return
         pairs = self._pairs(op)
         if not pairs:
@@ -166,11 +166,11 @@ class Promotion:
         for k in range(len(pairs)):
             sink_reduction(new, first + k)
 
-    def _runs_once(self, op: loop.ForOp) -> bool:
+    def _is_skipped(self, op: loop.ForOp) -> bool:
         """
-        Whether a loop runs at most once: then a carried value gains nothing.
+        Whether promotion is skipped: the loop never runs, or has a symbolic extent of at most 1.
 
-        Where it may run zero times, a store sunk behind it would execute although the loop's store did not.
+        The latter may run zero times, and a store sunk behind it would execute although the loop's store did not.
         """
         if op.extent is not None:
             return op.extent < 1
