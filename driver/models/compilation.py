@@ -53,8 +53,12 @@ NARROWS = "graph-to-mixed-precision"
 
 
 @dataclass(frozen=True)
-class Beside:
-    """What is done while kernels are compiled: a further job, whose result `take` gets, and work of this process."""
+class Overlap:
+    """
+    Work that overlaps the compilation of kernels.
+
+    It is a job for a worker, whose result goes to `take`, and a function that this process runs meanwhile.
+    """
 
     job: Job
     take: Callable[[bytes], None]
@@ -271,7 +275,7 @@ class Compilation:
             self.timing.add("weights (meanwhile)", time.perf_counter() - start)
 
         job = program_job(main, sources, self.ctx, self.options, self.host, self.cache)
-        self.kernels = self.compile_kernels(sources, Beside(job, codes.append, write))
+        self.kernels = self.compile_kernels(sources, Overlap(job, codes.append, write))
         program = ProgramCode.unpack(codes[0])
         self.timing.add("main (all workers)", program.seconds)
         for level, text in program.texts.items():
@@ -281,8 +285,8 @@ class Compilation:
             objects[FUNCTIONS] = functions_object(names, self.host, self.cache)
         return objects | self.extra | {name: code.object for name, code in self.kernels.items()}
 
-    def compile_kernels(self, sources: Mapping[str, FuncOp], beside: Beside | None = None) -> dict[str, KernelCode]:
-        """The code of each kernel, from the cache or from workers; `beside` is done at the same time."""
+    def compile_kernels(self, sources: Mapping[str, FuncOp], overlap: Overlap | None = None) -> dict[str, KernelCode]:
+        """The code of each kernel, from the cache or from workers; `overlap` is done at the same time."""
         external = {name: op for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes}
         made = {name: self.external(op) for name, op in external.items()}
         sources = {name: op for name, op in sources.items() if name not in external}
@@ -310,7 +314,7 @@ class Compilation:
             prepare(target)
         host = passes[self.options.on(HOST).target]
         with replayable(lambda error: _text_of(sources.get(error.kernel)), host, self.kernel_compared):
-            results = self.results(jobs, beside)
+            results = self.results(jobs, overlap)
         for name, data in zip(missing, results, strict=True):
             packed[name] = data
             if cache is not None:
@@ -320,14 +324,14 @@ class Compilation:
         self.account(kernels, missing)
         return kernels
 
-    def results(self, jobs: Sequence[Job], beside: Beside | None) -> list[bytes]:
-        """What the jobs return; `beside` is done at the same time."""
+    def results(self, jobs: Sequence[Job], overlap: Overlap | None) -> list[bytes]:
+        """What the jobs return; `overlap` is done at the same time."""
         # an instrument keeps what it sees, so the passes that it watches run in this process
         workers = 1 if self.options.instruments else None
-        if beside is None:
+        if overlap is None:
             return run_jobs(jobs, workers)
-        *results, other = run_jobs([*jobs, beside.job], workers, meanwhile=beside.meanwhile)
-        beside.take(other)
+        *results, other = run_jobs([*jobs, overlap.job], workers, meanwhile=overlap.meanwhile)
+        overlap.take(other)
         return results
 
     def cached(self, cache: Cache, key: str) -> bytes | None:
