@@ -134,7 +134,7 @@ class IndexParser:
         return tuple(self.parser.parse_comma_separated_list(delimiter, self.expr))
 
     def subscripts(self) -> Attribute:
-        """`[%i + 2, %j]`; where an attribute stands for it, its operands are collected all the same."""
+        """`[%i + 2, %j]`; its operands are collected also where a placeholder gives the attribute."""
         parser, start = self.parser, self.parser.pos
         found = parser.hole(MAP) if isinstance(parser, TokenParser) and parser.holes else None
         if not isinstance(parser, TokenParser) or found is None:

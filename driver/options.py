@@ -73,7 +73,7 @@ class Options:
         object.__setattr__(self, "target", target_text(self.target))
 
     def model_key(self) -> str:
-        """The part of a model's cache key that these options are."""
+        """The part of a model's cache key that follows from these options."""
         handed = f" schedules={self.schedules.key()}" if self.schedules else ""
         compilers = f" compilers={'+'.join(self.compilers)}" if self.compilers else ""
         devices = "".join(f" {one.name}={self.on(one.name).key()}@{one.memory}:{one.compiler}" for one in self.devices)
@@ -88,7 +88,7 @@ class Options:
         return replace(self, target=target.partition(" -host=")[0], devices=())
 
     def key(self) -> str:
-        """The part of a kernel's cache key that these options are; its schedule comes on top."""
+        """The part of a kernel's cache key that follows from these options; its schedule comes on top."""
         context = self.context.key() if self.context is not None else ""
         target = f"target={self.target}{_description(self.target)}"
         own = f"{changed_pipelines()}{registrations_key()}{context}"
@@ -198,9 +198,9 @@ def _description(target: str) -> str:
 
 def has_own_passes() -> bool:
     """
-    Whether this program has registered passes, dialects, ops or else of its own: what they do is not in any key.
+    Whether this program registered passes, dialects or ops itself, whose code no cache key covers.
 
-    Those of installed distributions and of loaded projects are.
+    Those of installed plugins and loaded projects are part of the key.
     """
     tables = {
         "mlc.driver.pipeline.registry": ("USER_PASSES", "USER_DIALECTS"),

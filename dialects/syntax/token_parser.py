@@ -62,7 +62,7 @@ class ValueNames(dict[str, tuple[SSAValue, ...]]):
 
 
 class Hole(NamedTuple):
-    """What stands for a part of the text, while it is found out what an op makes of this part."""
+    """A placeholder parsed in place of a part of the text, to find out whether the op depends on that part."""
 
     kind: int
     end: int
@@ -79,7 +79,7 @@ class TokenParser(Parser):
     """By their positions; each can be taken once."""
 
     def hole(self, kind: int) -> Any:
-        """What stands for a hole of this kind at the current token, or None; the parser goes on behind it."""
+        """The placeholder of this kind at the current token, which is consumed; None if there is none."""
         found = self.holes.get(self.pos)
         if found is None or found.kind != kind:
             return None

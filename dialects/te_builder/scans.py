@@ -65,7 +65,12 @@ def _several(what: str, tensors: Tensors) -> list[Tensor]:
 
 
 def _check_state(init: Tensor, update: Tensor, state: Tensor) -> None:
-    """The state is a placeholder, its update has its shape, its init that of its first steps; all of one type."""
+    """
+    UserError unless the state is a placeholder and the other two fit it.
+
+    The update has the state's shape, the init the shape of the state's first steps, and all three have one element
+    type.
+    """
     label = f"state '{state.name}' of shape {_text(state.shape)}"
     if state.value is None or not isinstance(state.value.owner, Block) or not state.shape:
         raise UserError(f"expected the state of te.scan to be a placeholder with an axis of steps, but got {label}")

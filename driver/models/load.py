@@ -33,7 +33,7 @@ class HasExportedProgram(Protocol):
 
 
 class HasProgram(Protocol):
-    """As HasExportedProgram, under another name."""
+    """An object whose `program` is a torch.export program, or a method that returns it."""
 
     program: object
 

@@ -85,7 +85,7 @@ def by_divergence(histogram: Histogram, percentile: float) -> Range:
 
 
 def _without_zeros(histogram: Histogram) -> Counts:
-    """The counts without the peak at 0, which any range keeps exactly: as high there as beside it."""
+    """The counts with the peak at 0 cut to the height of the bins beside it: any range keeps 0 exactly."""
     counts = histogram.counts.copy()
     at = min(int(np.searchsorted(histogram.centres, 0.0)), BINS - 1)
     for place in {max(at - 1, 0), at}:

@@ -74,7 +74,7 @@ def instead_of_aot(
     shapes: Shapes | None,
     symbols: Symbols | None = None,
 ) -> VmExecutable | None:
-    """The vm of a model for which AOT raised this error; None where that is not for the vm to mend."""
+    """The vm of a model for which AOT raised this error; None where the vm cannot run the model either."""
     found = None if is_onnx(model) else _recursive(model, settings, shapes)
     why: object = "a function of it calls itself"
     if found is None:
@@ -141,7 +141,7 @@ def is_onnx(model: object) -> bool:
 
 
 def opens(error: UserError, model: Source, shapes: Shapes | None, symbols: Symbols | None = None) -> bool:
-    """Whether an error of AOT is that it does not know what a call will say."""
+    """Whether AOT compilation failed because the code depends on values or sizes that are known only at a call."""
     if not is_onnx(model) or isinstance(error, UnsupportedOps):
         return False
     from mlc.frontends.common.source_node import NeedsValues

@@ -140,7 +140,11 @@ def _is_matrix_product(op: loop.ContractOp, instructions: Sequence[str]) -> bool
 
 
 def _is_left(v: SSAValue, op: loop.ContractOp, shape: Sequence[int]) -> bool:
-    """Whether a factor has rows alone, in which the summed elements are neighbours."""
+    """
+    Whether a factor varies along rows only and its summed elements are contiguous.
+
+    The matrix unit's left operand needs that.
+    """
     last, count = len(shape), loop.word_factors(loop.element_of(v.type))
     steps = _steps(v, op)
     wanted = (shape[0], *(1 for _ in shape[1:]))
@@ -148,7 +152,11 @@ def _is_left(v: SSAValue, op: loop.ContractOp, shape: Sequence[int]) -> bool:
 
 
 def _is_right(v: SSAValue, op: loop.ContractOp, shape: Sequence[int]) -> bool:
-    """Whether a factor has lanes whose words are neighbours, and no rows."""
+    """
+    Whether a factor varies along lanes only and the words of neighbouring lanes are contiguous.
+
+    The matrix unit's right operand needs that.
+    """
     last, count = len(shape), loop.word_factors(loop.element_of(v.type))
     steps = _steps(v, op)
     wanted = (1, *shape[1:])

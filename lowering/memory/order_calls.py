@@ -65,7 +65,11 @@ class _Step:
 
 
 class _Growth(NamedTuple):
-    """A partial order and one more step: the peak and the sum of live bytes, and of the places by which calls moved."""
+    """
+    A partial order extended by one step.
+
+    It has the peak and the sum of live bytes, and by how many places calls have moved in total.
+    """
 
     peak: int
     live: int
@@ -150,7 +154,7 @@ class _Search:
         return beam[0]
 
     def grown(self, one: _Partial, number: int) -> _Growth:
-        """What one more step makes of a partial order."""
+        """The extension of a partial order by one step."""
         live, freed, left = one.live, 0, one.readers
         for buffer, size, written, read in self.touched[number]:
             count = left.get(buffer)
@@ -164,7 +168,7 @@ class _Search:
         return _Growth(max(one.peak, live), live - freed, one.moved + abs(number - one.count), one, number)
 
     def after(self, growth: _Growth) -> _Partial:
-        """The partial order that a step makes."""
+        """The partial order that the extension gives."""
         one, number = growth.before, growth.number
         left = dict(one.readers)
         for buffer, _, written, read in self.touched[number]:
@@ -177,7 +181,11 @@ class _Search:
 
 
 def better_order(main: func.FuncOp, content: Content) -> list[Operation] | None:
-    """The operations of @main in an order whose memory plan has a lower bound, or None."""
+    """
+    An order of the operations of @main whose memory plan has a smaller lower bound than now.
+
+    None where the search finds none.
+    """
     ops = list(main.body.block.ops)
     converter, inner = _visited(main, content, None)
     steps = _steps(converter, ops)

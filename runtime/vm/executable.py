@@ -202,14 +202,18 @@ class VmExecutable(Executable):
 
     @property
     def graph_json(self) -> dict[str, Any]:
-        """The calls of a model of one segment, as Executable has them; refused of others, which have no one graph."""
+        """The graph of a model that is one segment, as `Executable.graph_json`; UserError for others."""
         if self._only_segment is not None:
             return super().graph_json
         raise UserError('expected the executor "graph" for a graph; call disassemble() for what the vm runs')
 
     @property
     def report(self) -> dict[str, Any]:
-        """The report of the compilation of a model of one segment; of others how much was resolved."""
+        """
+        The compilation report of a model that is one segment.
+
+        For others, it is how many functions were resolved and compiled, and the most memory that intermediates took.
+        """
         if (segment := self._only_segment) is not None:
             return segment.artifact.model["report"]
         return {"resolved": len(self.machine.resolved), "compiled": self.machine.misses, "memory": self.pool.most}

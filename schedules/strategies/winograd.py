@@ -253,7 +253,7 @@ class WinogradSchedule:
             self.s.pragma(loop, "prefetch", 1)
 
     def _input_loops(self, under: SSAValue | None) -> list[SSAValue]:
-        """The loops of v: channels, tiles, and the axes of one tile, whose columns are transformed in that of tiles."""
+        """The loops of v: channels, tiles, and the axes within a tile; v_columns is computed in the loop of tiles."""
         ic, a, b, t, ii = self.s.loops(self.s.block(self.v.name), 5, under=under)
         self.s.reorder(ic, t, a, b, ii)
         self._columns(self.v_columns, t)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TREES_FROM = 24
 """Measurements from which on trees are trained."""
 _TREES_HALF = 128
-"""Measurements at which the trees' word counts as much as the ridge's."""
+"""Measurements at which the predictions of the trees and of the ridge have equal weight."""
 _ERROR = 0.5
 """How much worse than the slowest candidate one that failed counts, in the logarithm of seconds."""
 _FAST = float(np.log(2.0))

@@ -37,7 +37,11 @@ def reduced(a: int, b: int, c: int) -> Place:
 
 
 def place(coordinates: str, step: Fraction, size: int, out: int) -> Place:
-    """Where the elements of an axis lie in the image, `step` of whose elements make one of the result's."""
+    """
+    The sampling position along an axis as (a, b, c): element o of the result reads the image at (a * o + b) / c.
+
+    `step` is image elements per result element.
+    """
     p, q = step.numerator, step.denominator
     if coordinates == "asymmetric":
         return p, 0, q

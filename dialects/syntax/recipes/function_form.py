@@ -31,7 +31,7 @@ def function_form(op: Operation) -> FunctionForm | None:
 
 
 class FunctionForm:
-    """What a function is but for its name and its place; its ops are added one by one."""
+    """The structure of a function without its name and location; its ops are added one by one."""
 
     def __init__(self) -> None:
         self.structure: list[object] = []
@@ -54,7 +54,7 @@ class FunctionForm:
         return (*self.structure, None, *identities(self.types), None, *map(id, self.attributes))
 
     def add(self, op: Operation, *, is_function: bool = False) -> bool:
-        """Whether an op, with all in it, can belong to a form."""
+        """Record an op and everything inside it; False if the function cannot have a form."""
         self.ops.append(op)
         numbers = [*map(self._numbers.get, map(id, op._operands))]
         if len(self.ops) > _MOST or op._successors or None in numbers:

@@ -132,7 +132,7 @@ def _fields(attribute: Any) -> dict[str, Any]:
 
 
 def shape_key(type: Any) -> tuple[object, ...] | None:
-    """What a shaped type is but for its sizes; None for a type that has no open form."""
+    """A key equal for shaped types that differ in sizes only; None where the sizes cannot be left open."""
     fields = _fields(type)
     if type.__class__ not in _SHAPED:
         return None

@@ -133,7 +133,7 @@ def identity(attribute: Attribute) -> int:
 
 
 def _kind(attribute: Any) -> object:
-    """What an attribute is but for its open field: a tuple; the identity of one that is closed."""
+    """The class and structure of an attribute without the contents of its open field; its identity if it has none."""
     cls = attribute.__class__
     if cls is IndexMapAttr:
         return (IndexMapAttr, *[frozenset(e.dims()) for e in attribute.data])

@@ -238,7 +238,7 @@ class OpenOps:
         return OpenRecipe(op.__class__, operands, results, {**op.properties}, {**op.attributes}, parts)
 
     def _holes(self, line: OpenSight, opened: dict[int, Attribute]) -> list[Hole] | None:
-        """What stands for the parts of a line; None where a part has no open form."""
+        """The placeholders for a line's parts; None where one cannot be left open."""
         holes: list[Hole] = []
         types = iter(line.types[len(line.values) :])
         for part in line.parts:

@@ -1,5 +1,7 @@
 """
-What about an op depends on the op alone? `signature` names it, and a probe finds out whether that was all.
+Probes: copies of ops that raise when anything outside of the op is read.
+
+So an answer for one op can be reused for every op of equal `signature`.
 
 Of the ops of a module, most differ from another op in nothing but the values that they name: the same class, operand
 and result types and attributes. Where an op's verifier, printer or parser reads nothing else, its answer for one op
@@ -225,8 +227,9 @@ def signature(op: Operation) -> Signature | None:
 
 def region_signature(op: Operation) -> Signature | None:
     """
-    As `signature`, for an op with regions of at most one block each: of a block it names the types of the arguments and
-    the terminator, and of the op's symbol nothing. None for others.
+    The signature of an op whose regions have one block each; None for other ops.
+
+    Of each block the argument types and the terminator count; the op's symbol name does not.
     """
     if op._successors or op.parent is None:
         return None
@@ -251,7 +254,7 @@ def region_signature(op: Operation) -> Signature | None:
 
 
 def _by_value(name: str, attribute: Attribute) -> object:
-    """What tells an attribute from others, which need not be the same object."""
+    """The key by which attributes are compared in a region signature."""
     if name == "sym_name" and isinstance(attribute, StringAttr):
         return StringAttr  # a probe leaves it open
     if isinstance(attribute, FunctionType):

@@ -204,9 +204,9 @@ def _bracket(
     b: LoopBodyBuilder, keys: Keys, size: Dim, wanted: int, load: Load, one: SSAValue
 ) -> tuple[SSAValue, SSAValue]:
     """
-    (low, high): keys between which that of the last wanted element lies.
+    The bounds (low, high) of the key of the last wanted element.
 
-    `low` is the best key of all. `high` is the worst among the best keys of single lanes, for at least `wanted` lanes.
+    `low` is the best key of all. Each of at least `wanted` lanes has a best key: `high` is the worst of these.
     """
     least, greatest = (b.constant(n, keys.type) for n in (-1 << (keys.bits - 1), (1 << (keys.bits - 1)) - 1))
     groups = -(-wanted // LANES)

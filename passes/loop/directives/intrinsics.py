@@ -1,5 +1,5 @@
 """
-Intrinsics that are declared as IR: the loops that a schedule asks one for are compared with what it means.
+Intrinsics declared as IR: the loop nest that a schedule replaces by one is compared with the intrinsic's @means.
 
     %j, %k of the kernel:    C[i, jo*16 + j] += A[i, ko*4 + k] * B[ko, jo*16 + j, k]
     @means of the intrinsic: c[j]            += a[k]           * b[j, k]

@@ -91,7 +91,11 @@ def split(kernel: Kernel, op: sched.SplitOp) -> None:
 
 
 def _nested(kernel: Kernel, handles: Sequence[SSAValue], otherwise: str) -> list[loop.ForOp]:
-    """The loops of handles, which must stand directly inside each other; `otherwise` says so of the names of others."""
+    """
+    The loops behind the handles, which must be directly nested, outer to inner.
+
+    Otherwise it fails with the message `otherwise`, formatted with the loops' names.
+    """
     loops = kernel.loops(handles)
     for f in loops:
         kernel.check(legality.transformable(f))
