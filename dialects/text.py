@@ -64,20 +64,19 @@ def print_types(printer: Printer, values: Sequence[SSAValue]) -> None:
     printer.print_list(values, lambda v: printer.print_attribute(v.type))
 
 
-def parse_operands_and_types(
+def parse_three_operands(
     parser: Parser,
-    operands: int,
     types: int,
     message: str,
     parse_operand: Callable[[], UnresolvedOperand] | None = None,
 ) -> tuple[Sequence[UnresolvedOperand], Sequence[Attribute]]:
-    """Parse `%a, %b : f32, i1`; an error with `message` unless there are `operands` operands and `types` types."""
+    """Parse `%a, %b, %c : f32, i1`; an error with `message` unless there are three operands and `types` types."""
     start = parser.pos
     parse_operand = parse_operand or parser.parse_unresolved_operand
     names = parser.parse_comma_separated_list(parser.Delimiter.NONE, parse_operand)
     parser.parse_punctuation(":")
     found = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-    if len(names) != operands or len(found) != types:
+    if len(names) != 3 or len(found) != types:
         parser.raise_error(message, start, parser.pos)
     return names, found
 

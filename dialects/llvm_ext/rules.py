@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import (
     UnitAttr,
     VectorType,
     i1,
-    i64,
 )
 from xdsl.dialects.llvm import LLVMPointerType
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute, SSAValue, TypeAttribute
@@ -78,29 +77,10 @@ def mask_type(type_: Attribute) -> Attribute:
     return VectorType(i1, [lanes]) if lanes else i1
 
 
-def argument_attributes(
-    *,
-    noalias: bool = False,
-    nonnull: bool = False,
-    noundef: bool = False,
-    readonly: bool = False,
-    nocapture: bool = False,
-    align: int | None = None,
-    dereferenceable: int | None = None,
-) -> DictionaryAttr:
-    """Return one entry of an llvm.func's `arg_attrs`, e.g. `{llvm.noalias, llvm.align = 64 : i64}`."""
-    flags = {
-        "llvm.noalias": noalias,
-        "llvm.nonnull": nonnull,
-        "llvm.noundef": noundef,
-        "llvm.readonly": readonly,
-        "llvm.nocapture": nocapture,
-    }
-    entries: dict[str, Attribute] = {name: UnitAttr() for name, is_set in flags.items() if is_set}
-    for name, number in (("llvm.align", align), ("llvm.dereferenceable", dereferenceable)):
-        if number is not None:
-            entries[name] = IntegerAttr(number, i64)
-    return DictionaryAttr(entries)
+def argument_attributes(*, noalias: bool = False, nonnull: bool = False) -> DictionaryAttr:
+    """Return one entry of an llvm.func's `arg_attrs`, e.g. `{llvm.noalias, llvm.nonnull}`."""
+    flags = {"llvm.noalias": noalias, "llvm.nonnull": nonnull}
+    return DictionaryAttr({name: UnitAttr() for name, is_set in flags.items() if is_set})
 
 
 def type_class(type_: Attribute) -> str:

@@ -13,7 +13,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.loop.values import element_of, shape_of
-from mlc.dialects.text import TextOp, parse_operands_and_types, print_types
+from mlc.dialects.text import TextOp, parse_three_operands, print_types
 
 WORD_BITS = 32
 """The bits of an accumulator's lane; the factors that one lane sums are packed in as many bits."""
@@ -133,7 +133,7 @@ class ContractOp(TextOp):
             return name
 
         message = "expected three operands and their three types"
-        names, types = parse_operands_and_types(parser, 3, 3, message, operand)
+        names, types = parse_three_operands(parser, 3, message, operand)
         values = parser.resolve_operands(names, types, parser.pos)
         unsigned, narrow = zip(*marks[:2], strict=True)
         return ContractOp.make(values[0], values[1], values[2], unsigned, narrow)

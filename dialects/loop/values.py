@@ -32,7 +32,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.access import i64_array
 from mlc.dialects.combiner import COMBINERS
-from mlc.dialects.text import TextOp, parse_conversion, parse_operands_and_types, print_conversion, print_types
+from mlc.dialects.text import TextOp, parse_conversion, parse_three_operands, print_conversion, print_types
 
 COMPARES = (
     "oeq",
@@ -130,7 +130,7 @@ class FmaOp(TextOp):
     @classmethod
     def read(cls, parser: Parser) -> FmaOp:
         message = "expected three operands and their three types"
-        names, types = parse_operands_and_types(parser, 3, 3, message)
+        names, types = parse_three_operands(parser, 3, message)
         values = parser.resolve_operands(names, types, parser.pos)
         return FmaOp.create(operands=values, result_types=types[2:3])
 
@@ -405,7 +405,7 @@ class SelectOp(TextOp):
     @classmethod
     def read(cls, parser: Parser) -> SelectOp:
         message = "expected three operands and the types of the condition and of the values"
-        names, (condition, t) = parse_operands_and_types(parser, 3, 2, message)
+        names, (condition, t) = parse_three_operands(parser, 2, message)
         c, a, b = parser.resolve_operands(names, [condition, t, t], parser.pos)
         return SelectOp.make(c, a, b)
 

@@ -56,6 +56,6 @@ def reworded(message: str, token: str | None) -> str:
     return f"expected {what}{where}, but got {token_text(token)}"
 
 
-def shape_size(sign: str, digits: str) -> str:
-    """The message for a negative size in a type."""
-    return f"expected a size of at least 0, or `?` for one that is not known, but got {sign}{digits}"
+def negative_size(digits: str) -> str:
+    """The message for a negative size in a type, `digits` being what follows its sign."""
+    return f"expected a size of at least 0, or `?` for one that is not known, but got -{digits}"

@@ -31,7 +31,7 @@ from mlc.dialects import DIALECTS
 from mlc.dialects.discardable import adopt_properties, unknown_attribute
 from mlc.dialects.syntax.input import InputError, allow_nesting, reject, start_of
 from mlc.dialects.syntax.lexer import SourceLexer
-from mlc.dialects.syntax.parse_messages import reworded, shape_size, token_text
+from mlc.dialects.syntax.parse_messages import negative_size, reworded, token_text
 from mlc.dialects.syntax.recipes.holes import SHAPED
 from mlc.dialects.syntax.recipes.open_ops import type_of
 from mlc.dialects.syntax.recipes.probe import open_dense
@@ -264,7 +264,7 @@ class SourceParser(TokenParser):
             if self._current_token.text != "-" or error.span != self._current_token.span:
                 raise
             digits = re.match(r"\s*(\d+)", text[self._current_token.span.end :])
-            self.raise_error(shape_size("-", digits[1] if digits else ""))
+            self.raise_error(negative_size(digits[1] if digits else ""))
 
     def reworded(self, error: ParseError) -> str:
         """The message of an error of xDSL's parser, with what stands at its place."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from xdsl.dialects.builtin import ArrayAttr, IndexType, IntegerAttr, StringAttr, TensorType, i64
 from xdsl.ir import Attribute, Region, SSAValue
@@ -245,7 +244,6 @@ class ReadOp(MaskedReadOp, VerifiedAround):
     rest = var_operand_def()
 
     traits = traits_def(Pure())
-    N_FIXED: ClassVar = 1
 
     @staticmethod
     def make(

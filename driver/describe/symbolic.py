@@ -224,4 +224,4 @@ def bytes_at(value: SSAValue, shape: Sequence[Dim]) -> Dim:
     return product(shape) * byte_size(element_of(value))
 
 
-__all__ = ["DimExpr", "describe_symbolic", "encoded", "kernel_shapes", "rooms", "signature_of"]
+__all__ = ["describe_symbolic", "encoded", "kernel_shapes", "rooms", "signature_of"]

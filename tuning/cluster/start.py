@@ -16,6 +16,9 @@ from mlc.tuning.cluster.secret import address_of, make_secret, need_distributed,
 THREADS = 4
 """Threads of a device server's worker: one waits for candidates, others serve sessions."""
 
+PATIENCE = 60.0
+"""Seconds that a device server waits for its scheduler to answer."""
+
 _NO_PAGES = "127.0.0.1:0"
 """Where Dask's web server listens, which cannot be left out: any free port, for this machine only."""
 
@@ -67,7 +70,6 @@ def run_device_server(
     insecure: bool,
     said: Callable[[str], None],
     host: str | None = None,
-    patience: float = 60.0,
 ) -> None:
     """Serve a device of that key until SIGINT or SIGTERM, or until the scheduler ends; `said` gets the address."""
     need_distributed()
@@ -91,10 +93,10 @@ def run_device_server(
             plugins=(DeviceServer(key),),
             dashboard_address=_NO_PAGES,
             memory_limit=0,
-            death_timeout=patience,
+            death_timeout=PATIENCE,
         )
         try:
-            await asyncio.wait_for(_started(worker), patience)
+            await asyncio.wait_for(_started(worker), PATIENCE)
         except (OSError, TimeoutError, RuntimeError) as error:
             await worker.close(executor_wait=False)
             raise UserError(f"expected a scheduler at {place} that answers, but got: {error or 'no answer'}") from error

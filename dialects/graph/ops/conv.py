@@ -82,10 +82,7 @@ class Conv2dOp(GraphOp):
 
     def _is_depthwise(self) -> bool:
         image, kernel = self.logical_sizes()
-        factor = layout(self.data_layout).factors["C"]
-        return (
-            image["C"] == kernel["O"] and layout(self.data_layout).padded("C", self.groups) == image["C"] and factor > 0
-        )
+        return image["C"] == kernel["O"] and layout(self.data_layout).padded("C", self.groups) == image["C"]
 
     def _check_channels(self, c: Dim, o: Dim, i: Dim) -> None:
         groups = self.groups

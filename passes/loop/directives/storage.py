@@ -51,9 +51,7 @@ def sizes_of(kernel: Kernel, buffer: SSAValue) -> list[Index]:
     kernel.fail(f"expected to know the sizes of %{buffer_name(buffer)}, but its type is {t}")
 
 
-def copy_block(
-    kernel: Kernel, name: str, source: SSAValue, target: SSAValue, casts: Sequence[loop.CastOp] = ()
-) -> loop.BlockOp:
+def copy_block(kernel: Kernel, source: SSAValue, target: SSAValue, casts: Sequence[loop.CastOp] = ()) -> loop.BlockOp:
     """A block that copies a buffer element by element, through casts like these; its axes are not bound yet."""
     shape = sizes_of(kernel, source)
     body = Block(arg_types=[IndexType()] * len(shape))
@@ -68,7 +66,7 @@ def copy_block(
         body.add_op(copied)
         value = copied.result
     body.add_op(loop.StoreOp.make(value, target, exprs, body.args))
-    return loop.BlockOp.make(name, shape, len(shape), [ZERO] * len(shape), kernel.space.values, Region(body))
+    return loop.BlockOp.make("copy", shape, len(shape), [ZERO] * len(shape), kernel.space.values, Region(body))
 
 
 def new_buffer(kernel: Kernel, like: SSAValue, scope: str, element: Attribute | None = None) -> SSAValue:
@@ -147,11 +145,11 @@ def cache_read(kernel: Kernel, op: sched.CacheReadOp) -> None:
     if op.element is None:
         target = new_buffer(kernel, source, op.scope.data)
         redirect([block], source, target)
-        copy = copy_block(kernel, "copy", source, target)
+        copy = copy_block(kernel, source, target)
     else:
         chains = casts_to(kernel, block, source, op.element)
         target = new_buffer(kernel, source, op.scope.data, op.element)
-        copy = copy_block(kernel, "copy", source, target, chains[0][1])
+        copy = copy_block(kernel, source, target, chains[0][1])
         load_from(chains, target)
     locate(copy, block)
     kernel.name_block(copy, f"{buffer_name(source)}_{op.scope.data}")
@@ -178,7 +176,7 @@ def cache_write(kernel: Kernel, op: sched.CacheWriteOp) -> None:
             kernel.fail(f"{name_of(r)} reads %{buffer_name(target)} before {name_of(last)} has written it")
     source = new_buffer(kernel, target, op.scope.data)
     redirect(writers, target, source)
-    copy = copy_block(kernel, "copy", source, target)
+    copy = copy_block(kernel, source, target)
     locate(copy, block)
     kernel.name_block(copy, f"{buffer_name(target)}_{op.scope.data}")
     nest = place(kernel, copy, {})
