@@ -136,7 +136,7 @@ class Converter:
             self.visit(op)
         self.check_symbols()
         returned = list(ops[-1].operands)
-        outputs = self.choose_outputs(ops[-1], returned)
+        outputs = self.choose_outputs(returned)
         inner = [s for s in self.buffers if s.instead is None and s.root not in outputs]
         planned = self.planned(inner, planner, seed)
         types: list[Attribute] = [s.type for s in (*inputs, *(Storage.of(main, v.type) for v in returned))]
@@ -261,7 +261,7 @@ class Converter:
         given = bound_symbols(op)
         return [size.evaluate(given) for size in self.kernels[name]]
 
-    def choose_outputs(self, ret: Operation, returned: Sequence[SSAValue]) -> "list[Storage | None]":
+    def choose_outputs(self, returned: Sequence[SSAValue]) -> "list[Storage | None]":
         """The storage that each output argument replaces; None where the output needs a copy."""
         outputs: list[Storage | None] = []
         for value in returned:
@@ -278,7 +278,7 @@ class Converter:
         offsets, used = place_constants(sizes, self.constant_pools)
         self.used_pools += used
         for storage, offset in zip(storages, offsets, strict=True):
-            storage.first = offset
+            storage.offset = offset
         return max((offset + align(size) for offset, size in zip(offsets, sizes, strict=True)), default=0)
 
     def replace(self, block: Block, types: Sequence[Attribute], inputs: int, outputs: int, planned: MemoryPlan) -> None:
@@ -344,15 +344,13 @@ class FixedPlan:
             return f"a {shape} intermediate of {lifetimes[index].bytes} bytes"
 
         self.planned, self.used_pools = plan_in_pools(lifetimes, pools, planner, seed, name)
-        self.offsets = dict(zip(inner, self.planned.offsets, strict=True))
+        self.storages = inner
         self.workspace = MemRefType(i8, [self.planned.bytes])
 
     def begin(self, sizes: SizeEmitter, workspace: SSAValue) -> None:
-        """Emit nothing: views are emitted at their first use."""
-
-    def offset(self, storage: Storage) -> Dim:
-        """The byte offset of a buffer in the workspace."""
-        return self.offsets[storage]
+        """Give the buffers their offsets; views are emitted at their first use."""
+        for storage, offset in zip(self.storages, self.planned.offsets, strict=True):
+            storage.offset = offset
 
     def attributes(self, main: func.FuncOp) -> dict[str, Attribute]:
         """No attributes besides the figures of the plan."""

@@ -49,6 +49,8 @@ class Storage:
     """The storage that replaces this one: a loop's carried value, a row of a stack, or the result of an if."""
     moves: bool = False
     """Whether its address changes with each iteration of a loop: a row."""
+    offset: int = -1
+    """The byte offset in the weights, or in a workspace of static size; -1 before it is planned."""
     value: SSAValue | None = None
     """The SSA value of its buffer, once emitted."""
 

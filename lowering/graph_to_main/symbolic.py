@@ -82,10 +82,6 @@ class SymbolicPlan:
         behind.attributes[MAIN_SCRATCH] = IntegerAttr(1, i64)
         block.add_op(behind)
 
-    def offset(self, storage: Storage) -> Dim:
-        """Unreachable: `begin` has placed every buffer."""
-        raise KeyError(storage)
-
     def attributes(self, main: func.FuncOp) -> dict[str, Attribute]:
         """Attributes of @main for the runtime: symbols, shapes of inputs and outputs, sizes and order of buffers."""
         declared = main.function_type

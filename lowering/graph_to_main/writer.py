@@ -104,9 +104,8 @@ class MainWriter:
 
     def view(self, storage: Storage) -> SSAValue:
         """The view of the workspace or of the weights at a storage's offset."""
-        is_weight = storage.key is not None
-        offset = storage.first if is_weight else self.plan.offset(storage)
-        view = memref.ViewOp(self.weights if is_weight else self.workspace, self.sizes(offset), [], storage.type)
+        memory = self.workspace if storage.key is None else self.weights
+        view = memref.ViewOp(memory, self.sizes(storage.offset), [], storage.type)
         view.attributes.update(storage.facts)
         return _add(self.top, view)
 

@@ -50,7 +50,7 @@ def _visited(main: func.FuncOp, content: Content, order: Sequence[Operation] | N
     ops = list(main.body.block.ops) if order is None else order
     for op in ops:
         converter.visit(op)
-    outputs = converter.choose_outputs(ops[-1], list(ops[-1].operands))
+    outputs = converter.choose_outputs(list(ops[-1].operands))
     return converter, [s for s in converter.buffers if s.instead is None and s.root not in outputs]
 
 
