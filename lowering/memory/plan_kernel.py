@@ -21,7 +21,7 @@ from itertools import permutations
 from math import prod
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
@@ -33,7 +33,7 @@ from mlc.dialects.walk import walk
 from mlc.lowering.memory.kernel_buffers import factors, is_local, is_symbolic, static_bytes
 from mlc.lowering.memory.lifetimes import Lifetime
 from mlc.lowering.memory.planners import PlannerName, plan
-from mlc.passes.loop.index_space.domain import range_of
+from mlc.passes.loop.index_space.domain import ancestor_in, parallel_around, range_of
 
 
 def lives_of(func: loop.FuncOp) -> dict[loop.AllocOp, tuple[int, int]]:
@@ -54,26 +54,10 @@ def lives_of(func: loop.FuncOp) -> dict[loop.AllocOp, tuple[int, int]]:
 
 def _spans(alloc: loop.AllocOp) -> list[Operation]:
     """The ops that span a buffer's life: the ops of its block that access it, or the parallel loop around them."""
-    if not is_local(alloc) and (outermost := _parallel_around(alloc)) is not None:
+    if not is_local(alloc) and (outermost := parallel_around(alloc)) is not None:
         return [outermost]
-    block, found = alloc.parent, list[Operation]()
-    for use in alloc.result.uses:
-        op: Operation | None = use.operation
-        while op is not None and op.parent is not block:
-            op = op.parent_op()
-        assert op is not None
-        found.append(op)
-    return found or [alloc]
-
-
-def _parallel_around(op: Operation) -> loop.ForOp | None:
-    """The outermost parallel loop around an op."""
-    found, parent = None, op.parent_op()
-    while parent is not None:
-        if isinstance(parent, loop.ForOp) and parent.kind.data == "parallel":
-            found = parent
-        parent = parent.parent_op()
-    return found
+    assert alloc.parent is not None
+    return [ancestor_in(alloc.parent, use.operation) for use in alloc.result.uses] or [alloc]
 
 
 def plan_kernel(func: loop.FuncOp, planner: str = "best", seed: int = 0) -> None:
@@ -97,7 +81,7 @@ def plan_kernel(func: loop.FuncOp, planner: str = "best", seed: int = 0) -> None
 
 def _slots(func: loop.FuncOp, lives: Mapping[loop.AllocOp, tuple[int, int]]) -> list[list[loop.AllocOp]]:
     """Groups of buffers that are never alive together, each led by one that is at least as large at any sizes."""
-    symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
+    symbols = func.symbols
     known = integers(func.attributes.get(KERNEL_TYPICAL)) or (TYPICAL,) * len(symbols)
     sizes = {alloc: factors(alloc, symbols) for alloc in lives}
     ranges = [range_of(symbol) for symbol in symbols]

@@ -19,7 +19,14 @@ from mlc.dialects.index import UNBOUNDED, ZERO, Index, const, term_dims, tile_ra
 from mlc.dialects.walk import walk
 from mlc.passes.loop.index_space.accesses import retype
 from mlc.passes.loop.index_space.coverage import reads_own_writes
-from mlc.passes.loop.index_space.domain import is_symbol, is_within, loop_of, loops_around
+from mlc.passes.loop.index_space.domain import (
+    ancestor_in,
+    is_symbol,
+    is_within,
+    loop_of,
+    loops_around,
+    parallel_around,
+)
 from mlc.passes.loop.index_space.expressions import set_exprs
 from mlc.passes.loop.index_space.space import IndexSpace
 
@@ -130,16 +137,6 @@ def _covers(w: Box, r: Box, sizes: Sequence[int]) -> bool:
     )
 
 
-def under_parallel(block: Block) -> bool:
-    """Whether a block runs inside of a parallel loop."""
-    parent = block.parent_op()
-    while parent is not None:
-        if isinstance(parent, loop.ForOp) and parent.kind.data == "parallel":
-            return True
-        parent = parent.parent_op()
-    return False
-
-
 def _carries_values(home: Block, ops: Sequence[loop.AccessOp]) -> bool:
     """
     Whether one iteration of a block may read what an earlier one wrote: then the buffer must be outside of the block.
@@ -159,15 +156,6 @@ def _carries_values(home: Block, ops: Sequence[loop.AccessOp]) -> bool:
         if (n := space.numbers.get(f.iv)) is not None and f.lower.is_const
     }
     return any(e.substitute(starts).bounds(space.ranges)[0] < 0 for e in mask)
-
-
-def _ancestor_in(block: Block, op: Operation) -> Operation:
-    """The op of `block` that is, or holds, this one."""
-    while op.parent is not block:
-        parent = op.parent_op()
-        assert parent is not None
-        op = parent
-    return op
 
 
 def _outer_part(e: Index, space: IndexSpace, home: Block) -> Index:
@@ -200,7 +188,7 @@ def split_among_siblings(alloc: loop.AllocOp, top: Block, order: Order) -> list[
     home = home_of(ops, top)
     parts: dict[Operation, list[loop.AccessOp]] = {}
     for op in ops:
-        parts.setdefault(_ancestor_in(home, op), []).append(op)
+        parts.setdefault(ancestor_in(home, op), []).append(op)
     block = alloc.parent
     assert block is not None
     allocs = [alloc]
@@ -235,9 +223,9 @@ def compact_buffer(alloc: loop.AllocOp, order: Order) -> None:
     assert alloc.parent is not None
     home = home_of(ops, alloc.parent)
     alloc.detach()
-    home.insert_op_before(alloc, _ancestor_in(home, ops[0]))
-    parallel = any(under_parallel(op.parent) for op in ops if op.parent is not None)
-    alloc.properties["scope"] = StringAttr("local" if under_parallel(home) or not parallel else "shared")
+    home.insert_op_before(alloc, ancestor_in(home, ops[0]))
+    parallel = any(parallel_around(op) is not None for op in ops)
+    alloc.properties["scope"] = StringAttr("local" if parallel_around(alloc) is not None or not parallel else "shared")
     space = IndexSpace()
     found = [(op, space.exprs(op.map.data, op.indices)) for op in ops]
     t = alloc.result.type

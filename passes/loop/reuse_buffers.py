@@ -15,7 +15,7 @@ from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -24,7 +24,7 @@ from mlc.dialects.index import ZERO, Index, dim, tile_ranges
 from mlc.dialects.loop.access import buffer_type
 from mlc.dialects.scalar import byte_size
 from mlc.dialects.walk import walk
-from mlc.passes.loop.index_space.domain import loops_around
+from mlc.passes.loop.index_space.domain import ancestor_in, loops_around
 from mlc.passes.loop.index_space.regions import Interval, interval_of
 from mlc.passes.loop.index_space.space import IndexSpace
 
@@ -82,9 +82,9 @@ def _rows(space: IndexSpace, alloc: loop.AllocOp, other: SSAValue) -> Rows | Non
         rest.pop(load)
         found.append(rows)
     order = {op: k for k, op in enumerate(home.ops)}
-    written = [order[_above(store, home)] for store in stores]
-    early = any(order[_above(op, home)] >= min(written) for op in rest)
-    late = any(order[_above(op, home)] <= max(written) for op in reads)
+    written = [order[ancestor_in(home, store)] for store in stores]
+    early = any(order[ancestor_in(home, op)] >= min(written) for op in rest)
+    late = any(order[ancestor_in(home, op)] <= max(written) for op in reads)
     if early or late or any(rows != found[0] for rows in found) or not _covers(space, stores, alloc, found[0]):
         return None
     return found[0]
@@ -108,13 +108,6 @@ def _is_final(op: Access, home: Block) -> bool:
             return False
         parent = f.parent
     return True
-
-
-def _above(op: Operation, home: Block) -> Operation:
-    """The op of a block that holds another one; itself where it stands there."""
-    found = home.find_ancestor_op_in_block(op)
-    assert found is not None
-    return found
 
 
 def _last_read(store: Access, accesses: Sequence[Access]) -> loop.LoadOp | None:

@@ -18,7 +18,6 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
-from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects.constants import integers
@@ -38,6 +37,18 @@ def loops_around(op: Operation, within: Operation | None = None) -> list[ForOp]:
             found.append(parent)
         parent = parent.parent_op()
     return found[::-1]
+
+
+def parallel_around(op: Operation) -> ForOp | None:
+    """The outermost parallel loop around an op."""
+    return next((f for f in loops_around(op) if f.kind.data == "parallel"), None)
+
+
+def ancestor_in(block: Block, op: Operation) -> Operation:
+    """The op of `block` that is, or holds, this one."""
+    found = block.find_ancestor_op_in_block(op)
+    assert found is not None
+    return found
 
 
 def body_ops(block: Block) -> list[Operation]:
@@ -90,8 +101,7 @@ def is_symbol(value: SSAValue) -> bool:
 def smallest_value(func: FuncOp, symbol: SSAValue) -> int:
     """The smallest value of a kernel's symbol, from the kernel's attribute `least`; 0 without it."""
     known = integers(func.attributes.get("least"))
-    symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
-    return known[symbols.index(symbol)] if known is not None else 0
+    return known[func.symbols.index(symbol)] if known is not None else 0
 
 
 def range_of(value: SSAValue) -> Range:
