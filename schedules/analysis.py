@@ -181,7 +181,7 @@ class Stage:
     @property
     def work(self) -> tuple[Index, ...]:
         """The symbolic extents, as expressions over the kernel's symbols."""
-        symbols = [a for a in kernel_of(self.op).args if not isinstance(a.type, TensorType)]
+        symbols = kernel_of(self.op).symbols
         numbers = {k: dim(symbols.index(v)) for k, v in enumerate(self.op.symbols)}
         return tuple(self.op.extents.data[k].substitute(numbers) for k in sorted(self.symbolic))
 
@@ -282,7 +282,7 @@ def representative(op: Operation, exprs: Sequence[Index], symbols: Sequence[SSAV
         return tuple(e.const for e in exprs)
     func = kernel_of(op)
     given = integers(func.attributes.get("typical"))
-    own = [a for a in func.args if not isinstance(a.type, TensorType)]
+    own = func.symbols
     known = given if given is not None else (TYPICAL,) * len(own)
     values = dict(zip(own, known, strict=True))
     return tuple(max(1, int(e.evaluate([values[s] for s in symbols]))) for e in exprs)
@@ -314,8 +314,7 @@ def shape_of(tensor: SSAValue) -> tuple[int, ...]:
     assert isinstance(func, te.FuncOp)
     sizes = items(func.attributes["sizes"])[tensor.index]
     assert isinstance(sizes, IndexMapAttr)
-    symbols = [a for a in func.args if not isinstance(a.type, TensorType)]
-    return representative(func, sizes.data, symbols)
+    return representative(func, sizes.data, func.symbols)
 
 
 def _tensor_type(tensor: SSAValue) -> TensorType[Attribute]:

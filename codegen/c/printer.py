@@ -74,7 +74,7 @@ class CPrinter:
                     self.line(f"{t} *restrict {self.name(a)} = ({t} *)args[{k}];")
                 else:
                     self.line(f"const int64_t {self.name(a)} = (int64_t)(intptr_t)args[{k}];")
-            symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
+            symbols = func.symbols
             rows = func.attributes.get("sizes")
             shapes: tuple[Attribute, ...] = rows.data if isinstance(rows, ArrayAttr) else ()
             for a, row in zip(func.args, shapes, strict=False):

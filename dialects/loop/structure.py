@@ -83,6 +83,11 @@ class FuncOp(IRDLOperation):
         """The buffers, followed by the symbols of the sizes."""
         return self.body.block.args
 
+    @property
+    def symbols(self) -> list[SSAValue]:
+        """The arguments that are sizes."""
+        return [a for a in self.args if not isinstance(a.type, MemRefType)]
+
     def verify_(self) -> None:
         if [a.type for a in self.args] != list(self.function_type.inputs.data):
             raise VerifyException("expected the body's arguments to have the types of the function")

@@ -51,6 +51,11 @@ class FuncOp(IRDLOperation):
         return self.body.block.args
 
     @property
+    def symbols(self) -> list[SSAValue]:
+        """The arguments that are sizes."""
+        return [a for a in self.args if not isinstance(a.type, TensorType)]
+
+    @property
     def return_op(self) -> ReturnOp:
         """The terminator, whose operands are the kernel's results."""
         op = self.body.block.last_op

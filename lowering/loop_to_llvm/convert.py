@@ -442,7 +442,7 @@ def _bind_shapes(f: FunctionLowering, func: loop.FuncOp) -> None:
     """Compute the strides of operands of symbolic sizes from `sizes`, and take those that `te.buffers` gives."""
     _bind_sizes(f, func)
     rows = func.attributes.get(KERNEL_BUFFERS)
-    symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
+    symbols = func.symbols
     for buffer, row in zip(func.args, rows.data if isinstance(rows, ArrayAttr) else (), strict=False):
         strides = row.data.get("strides") if isinstance(row, DictionaryAttr) else None
         if isinstance(strides, IndexMapAttr):
@@ -454,7 +454,7 @@ def _bind_sizes(f: FunctionLowering, func: loop.FuncOp) -> None:
     sizes = func.attributes.get(KERNEL_SIZES)
     if not isinstance(sizes, ArrayAttr):
         return
-    symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
+    symbols = func.symbols
     buffers = [a for a in func.args if isinstance(a.type, MemRefType)]
     for buffer, shape in zip(buffers, sizes.data, strict=True):
         if isinstance(shape, IndexMapAttr) and not all(e.is_const for e in shape.data):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import MemRefType, i8, i64
+from xdsl.dialects.builtin import i8, i64
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
@@ -48,7 +48,7 @@ def place_symbolic(f: FunctionLowering, func: loop.FuncOp) -> None:
     if not symbolic:
         return
     assert f.workspace is not None
-    b, symbols = f.b, [a for a in func.args if not isinstance(a.type, MemRefType)]
+    b, symbols = f.b, func.symbols
     end: SSAValue = b.int(f.kernel.workspace_bytes)
     first_local: SSAValue | None = None
     slots: dict[object, SSAValue] = {}

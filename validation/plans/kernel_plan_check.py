@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
 
-from xdsl.dialects.builtin import IntegerAttr, MemRefType
+from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
@@ -80,7 +80,7 @@ def check_kernel_plan(func: loop.FuncOp) -> int:
 
 def _sizes(func: loop.FuncOp) -> list[dict[SSAValue, int]]:
     """Values of the kernel's symbols at which the check runs."""
-    symbols = [a for a in func.args if not isinstance(a.type, MemRefType)]
+    symbols = func.symbols
     if not symbols:
         return [{}]
     low = integers(func.attributes.get(KERNEL_LEAST)) or (1,) * len(symbols)
