@@ -20,7 +20,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, overload
 
 from xdsl.dialects.builtin import (
-    DictionaryAttr,
     LocationAttr,
     NameLoc,
     NoneAttr,
@@ -32,8 +31,7 @@ from xdsl.irdl import traits_def
 from xdsl.traits import HasCanonicalizationPatternsTrait, HasFolder, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.attributes import GRAPH_SYMBOLS
-from mlc.dialects.graph.dims import Dim, SymbolAttr, simplify
+from mlc.dialects.graph.dims import Dim, simplify
 from mlc.dialects.graph.op_attributes import Attr as Attr
 from mlc.dialects.graph.op_attributes import Bool as Bool
 from mlc.dialects.graph.op_attributes import Float as Float
@@ -41,6 +39,7 @@ from mlc.dialects.graph.op_attributes import Int as Int
 from mlc.dialects.graph.op_attributes import Ints as Ints
 from mlc.dialects.graph.op_attributes import OpAttr as OpAttr
 from mlc.dialects.graph.op_attributes import Str as Str
+from mlc.dialects.graph.symbols import symbols_around
 from mlc.dialects.graph.types import Array, Tensor, shape_of
 
 if TYPE_CHECKING:
@@ -289,13 +288,7 @@ def location_name(op: Operation) -> str | None:
 
 def symbol_divisors(op: Operation) -> dict[str, int]:
     """A divisor of each symbol of the function that encloses `op`: the steps in its `graph.symbols`."""
-    parent: Operation | None = op
-    while parent is not None:
-        symbols = parent.attributes.get(GRAPH_SYMBOLS)
-        if isinstance(symbols, DictionaryAttr):
-            return {name: s.step.data for name, s in symbols.data.items() if isinstance(s, SymbolAttr)}
-        parent = parent.parent_op()
-    return {}
+    return {name: symbol.step.data for name, symbol in symbols_around(op).items()}
 
 
 def same_type(a: Attribute, b: Attribute, op: Operation) -> bool:

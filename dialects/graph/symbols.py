@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from xdsl.dialects.builtin import DictionaryAttr, FunctionType, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.attributes import GRAPH_SYMBOLS
 from mlc.dialects.graph.dims import DimsAttr, SymbolAttr
@@ -18,12 +18,21 @@ def retype(value: SSAValue, type: Attribute) -> None:
     value._type = type  # pyright: ignore[reportPrivateUsage] - xDSL replaces the value instead
 
 
-def symbols_of(function: FuncOp) -> dict[str, SymbolAttr]:
+def symbols_of(function: Operation) -> dict[str, SymbolAttr]:
     """The symbols of a function with their ranges."""
     declared = function.attributes.get(GRAPH_SYMBOLS)
     if not isinstance(declared, DictionaryAttr):
         return {}
     return {name: attr for name, attr in declared.data.items() if isinstance(attr, SymbolAttr)}
+
+
+def symbols_around(op: Operation | None) -> dict[str, SymbolAttr]:
+    """The symbols of the function that an op is, or stands in, with their ranges."""
+    while op is not None:
+        if GRAPH_SYMBOLS in op.attributes:
+            return symbols_of(op)
+        op = op.parent_op()
+    return {}
 
 
 def bind(function: FuncOp, sizes: Mapping[str, int]) -> None:

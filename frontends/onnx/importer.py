@@ -18,6 +18,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.attributes import GRAPH_SYMBOLS
 from mlc.dialects.graph import name_location, tensor
 from mlc.dialects.graph.dims import DimExpr
 from mlc.frontends.common.builder import GraphBuilder, hoist_sources
@@ -103,7 +104,7 @@ class Importer(GraphBuilder):
         main.attributes |= counted_attribute(counts) | self.structured.attribute()
         symbols.hold_elements((result.type for op in main.walk() for result in op.results), self.source)
         if used := symbols.used():
-            main.attributes["graph.symbols"] = used
+            main.attributes[GRAPH_SYMBOLS] = used
         hoist_sources(self.block)
         return Model(ModuleOp([main]), self.weights)
 

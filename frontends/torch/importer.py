@@ -20,6 +20,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Region
 from xdsl.utils.exceptions import VerifyException
 
+from mlc.dialects.attributes import GRAPH_SYMBOLS
 from mlc.dialects.graph import DimExpr, name_location, tensor
 from mlc.frontends.common.builder import GraphBuilder, hoist_sources
 from mlc.frontends.common.elementwise import cast
@@ -182,7 +183,7 @@ class AtenImporter(GraphBuilder):
         arguments, results = name_attrs(self.names), name_attrs(names)
         main = FuncOp("main", types, Region(self.block), arg_attrs=arguments, res_attrs=results)
         if (ranges := self.sizes.attribute()) is not None:
-            main.attributes["graph.symbols"] = ranges
+            main.attributes[GRAPH_SYMBOLS] = ranges
         hoist_sources(self.block)
         return Model(ModuleOp([main]), self.weights)
 

@@ -24,8 +24,9 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 
-from mlc.dialects.attributes import GRAPH_SYMBOLS, MAIN_BUFFERS, MAIN_SCRATCH, MAIN_SHAPES, MAIN_SYMBOLS
+from mlc.dialects.attributes import MAIN_BUFFERS, MAIN_SCRATCH, MAIN_SHAPES, MAIN_SYMBOLS
 from mlc.dialects.graph.dims import Dim, DimExpr, DimsAttr, SymbolAttr
+from mlc.dialects.graph.symbols import symbols_of
 from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.lowering.graph_to_main.sizes import SizeEmitter
 from mlc.lowering.graph_to_main.storage import Storage
@@ -38,14 +39,11 @@ BYTES = MemRefType(i8, [DYNAMIC_INDEX])
 
 def input_symbols(main: func.FuncOp) -> dict[str, SymbolAttr]:
     """The symbols in the sizes of the inputs, in order, each with its range."""
-    known = main.attributes.get(GRAPH_SYMBOLS)
-    ranges: Mapping[str, Attribute] = known.data if isinstance(known, DictionaryAttr) else {}
-    found: dict[str, SymbolAttr] = {}
+    ranges, found = symbols_of(main), dict[str, SymbolAttr]()
     for t in main.function_type.inputs:
         for size in shape_of(t) if isinstance(t, TensorType) else ():
             for name in size.symbols() if isinstance(size, DimExpr) else ():
-                given = ranges.get(name)
-                found[name] = given if isinstance(given, SymbolAttr) else SymbolAttr(1, (1 << 31) - 1)
+                found[name] = ranges.get(name, SymbolAttr(1, (1 << 31) - 1))
     return found
 
 

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, FunctionType, IntegerType, Signedness, TensorType, UnitAttr
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.dialects.builtin import FunctionType, IntegerType, Signedness, TensorType, UnitAttr
+from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.attributes import GRAPH_KERNEL, GRAPH_SYMBOLS
+from mlc.dialects.attributes import GRAPH_KERNEL
 from mlc.dialects.graph.base import GraphOp, Sample
 from mlc.dialects.graph.compare import compare_sizes
 from mlc.dialects.graph.dims import Dim, SymbolAttr
+from mlc.dialects.graph.symbols import symbols_of
 from mlc.dialects.graph.types import shape_of, tensor
 from mlc.dialects.te_builder.builder import Tensor, signless
 from mlc.support.errors import UserError
@@ -91,9 +92,7 @@ def _type_of(computed: Tensor) -> TensorType[Any]:
 def _ranges(op: Operation) -> Mapping[str, SymbolAttr]:
     """The ranges of the symbols that the enclosing function declares."""
     parent = op.parent_op()
-    known: Attribute | None = parent.attributes.get(GRAPH_SYMBOLS) if parent is not None else None
-    data: Mapping[str, Attribute] = known.data if isinstance(known, DictionaryAttr) else {}
-    return {name: symbol for name, symbol in data.items() if isinstance(symbol, SymbolAttr)}
+    return {} if parent is None else symbols_of(parent)
 
 
 def check_samples(op: type[GraphOp]) -> None:

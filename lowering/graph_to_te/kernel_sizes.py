@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, TensorType
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
-from mlc.dialects.attributes import GRAPH_SYMBOLS
 from mlc.dialects.graph.dims import DimExpr, SymbolAttr, basis
+from mlc.dialects.graph.symbols import symbols_of
 from mlc.dialects.graph.types import shape_of
 from mlc.dialects.te_builder import kernels
 
@@ -23,10 +23,8 @@ def kernel_symbols(kernel: func.FuncOp) -> list[DimExpr]:
 
 def _ranges(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> dict[str, SymbolAttr]:
     """The declared ranges of the graph's symbols."""
-    known = kernel.attributes.get(GRAPH_SYMBOLS)
-    ranges: Mapping[str, Attribute] = known.data if isinstance(known, DictionaryAttr) else {}
     names = {name for symbol in symbols for name in symbol.symbols()}
-    return {name: s for name in names if isinstance(s := ranges.get(name), SymbolAttr)}
+    return {name: span for name, span in symbols_of(kernel).items() if name in names}
 
 
 def size_attributes(kernel: func.FuncOp, symbols: Sequence[DimExpr]) -> dict[str, Attribute]:

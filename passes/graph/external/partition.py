@@ -33,7 +33,7 @@ from mlc.dialects.attributes import (
     OFFLOAD_REGION,
 )
 from mlc.dialects.graph import CallOp, ConstantOp, DimsAttr, ParamOp
-from mlc.dialects.graph.symbols import symbols_of
+from mlc.dialects.graph.symbols import symbols_around
 from mlc.dialects.syntax.source_nodes import location_names, nodes_location
 from mlc.passes.graph.fusion.outline_kernels import unused_name
 from mlc.passes.rewriting import erase_dead, functions, outer_blocks
@@ -127,11 +127,7 @@ def _symbols(op: Operation, body: Block) -> DictionaryAttr | None:
     values = [*body.args, *(r for inner in body.ops for r in inner.results)]
     encodings = [v.type.encoding for v in values if isinstance(v.type, TensorType)]
     names = {name for dims in encodings if isinstance(dims, DimsAttr) for size in dims.data for name in size.symbols()}
-    function = op.parent_op()
-    while function is not None and not isinstance(function, FuncOp):
-        function = function.parent_op()
-    known = {} if function is None else symbols_of(function)
-    return DictionaryAttr({name: span for name, span in known.items() if name in names}) if names else None
+    return DictionaryAttr({n: span for n, span in symbols_around(op).items() if n in names}) if names else None
 
 
 def sort_block(block: Block) -> None:

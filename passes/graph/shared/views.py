@@ -12,16 +12,16 @@ copied into the result by a kernel.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from xdsl.dialects.builtin import DictionaryAttr
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.attributes import GRAPH_DEVICE
 from mlc.dialects.graph import ConcatenateOp, FusedOp, GraphOp, ReshapeOp, SliceOp, SplitOp, TransposeOp
-from mlc.dialects.graph.dims import Dim, DimExpr, SymbolAttr
+from mlc.dialects.graph.dims import Dim, DimExpr
+from mlc.dialects.graph.symbols import symbols_around
 from mlc.dialects.graph.types import axis_of, is_static, product, shape_of, sizes_at
 from mlc.dialects.index import TYPICAL
 from mlc.passes.graph.shared.constants import SOURCES
@@ -45,21 +45,10 @@ def typical_shape(value: SSAValue) -> tuple[int, ...]:
     if is_static(shape):
         return shape
     names = {name for size in shape if isinstance(size, DimExpr) for name in size.symbols()}
-    ranges = _ranges(value)
-    values = {name: s.typical if isinstance(s := ranges.get(name), SymbolAttr) else TYPICAL for name in names}
-    return sizes_at(shape, values)
-
-
-def _ranges(value: SSAValue) -> Mapping[str, Attribute]:
-    """The symbols of the function around a value, and their ranges."""
     owner = value.owner
-    parent = owner.parent_op() if isinstance(owner, Block) else owner
-    while parent is not None:
-        declared = parent.attributes.get("graph.symbols")
-        if isinstance(declared, DictionaryAttr):
-            return declared.data
-        parent = parent.parent_op()
-    return {}
+    ranges = symbols_around(owner.parent_op() if isinstance(owner, Block) else owner)
+    values = {name: ranges[name].typical if name in ranges else TYPICAL for name in names}
+    return sizes_at(shape, values)
 
 
 def cuts_outside(shape: Sequence[Dim], axis: int) -> bool:

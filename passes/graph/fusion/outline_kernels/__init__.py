@@ -21,7 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import SymbolTable
 
-from mlc.dialects.attributes import GRAPH_DEVICE
+from mlc.dialects.attributes import GRAPH_DEVICE, GRAPH_SYMBOLS
 from mlc.dialects.graph import (
     BandOp,
     CallOp,
@@ -39,7 +39,7 @@ from mlc.dialects.graph import (
 )
 from mlc.dialects.graph.dims import Bounded
 from mlc.dialects.graph.store import store_of
-from mlc.dialects.graph.symbols import symbols_of
+from mlc.dialects.graph.symbols import symbols_around, symbols_of
 from mlc.dialects.syntax.source_nodes import nodes_location, source_nodes
 from mlc.passes.graph.cleanup.eliminate_dead_code import eliminate_dead_code
 from mlc.passes.graph.fusion.defuse_ops import defuse
@@ -173,7 +173,7 @@ class Outliner:
     def ranges(self, fused: FusedOp) -> dict[str, SymbolAttr]:
         """The ranges of a region's symbols."""
         own = self.symbols.get(fused)
-        return {} if own is None else own.ranges(_enclosing_symbols(fused))
+        return {} if own is None else own.ranges(symbols_around(fused))
 
     def kernel(self, fused: FusedOp, digest: str) -> FuncOp:
         """A new function of the module, to which the region's body is moved."""
@@ -199,7 +199,7 @@ class Outliner:
         if (device := fused.attributes.get(GRAPH_DEVICE)) is not None:
             function.attributes[GRAPH_DEVICE] = device
         if symbols:
-            function.attributes["graph.symbols"] = DictionaryAttr(symbols)
+            function.attributes[GRAPH_SYMBOLS] = DictionaryAttr(symbols)
         self.module.body.block.add_op(function)
         return function
 
@@ -277,14 +277,7 @@ def widen(kernel: FuncOp, ranges: Mapping[str, SymbolAttr]) -> None:
         known[name] = (
             old if (low, high) == (old.low.data, old.high.data) else SymbolAttr(low, high, old.step.data, old.typical)
         )
-    kernel.attributes["graph.symbols"] = DictionaryAttr(known)
-
-
-def _enclosing_symbols(op: Operation) -> dict[str, SymbolAttr]:
-    function = op.parent_op()
-    while function is not None and not isinstance(function, FuncOp):
-        function = function.parent_op()
-    return {} if function is None else symbols_of(function)
+    kernel.attributes[GRAPH_SYMBOLS] = DictionaryAttr(known)
 
 
 def _is_scalar(op: Operation) -> TypeGuard[ConstantOp]:
