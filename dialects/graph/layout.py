@@ -117,6 +117,13 @@ def same_axes(a: Layout, b: Layout) -> None:
         raise VerifyException(f"expected layouts of the same axes, but got {a} and {b}")
 
 
+def image_layout(name: str) -> Layout:
+    """The layout of this name, which must have the axes of NCHW."""
+    found = layout(name)
+    same_axes(found, layout("NCHW"))
+    return found
+
+
 def transform_steps(src: Layout, dst: Layout, shape: Sequence[int], logical: Mapping[str, int]) -> TransformSteps:
     """The numpy steps from layout `src` to `dst`, which `numerics.layout_transform` applies."""
     axes = src.axes

@@ -235,6 +235,11 @@ def shape_text(shape: Sequence[Dim]) -> str:
     return "x".join(f"({s})" if " " in str(s) else str(s) for s in shape) if shape else "()"
 
 
+def known_size(size: Dim) -> int:
+    """A size; 1 where it is symbolic."""
+    return size if isinstance(size, int) else 1
+
+
 def axis_of(axis: int, rank: int, what: str = "axis") -> int:
     """A possibly negative axis, normalized to `[0, rank)`; VerifyException out of range."""
     if not -rank <= axis < rank:
@@ -265,6 +270,7 @@ __all__ = [
     "is_float",
     "is_integer",
     "is_static",
+    "known_size",
     "numpy_dtype",
     "product",
     "shape_of",

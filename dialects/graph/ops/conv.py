@@ -10,7 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import OUT_FUSABLE, AttrValue, GraphOp, Sample
 from mlc.dialects.graph.dims import Dim, UnequalSizes, least
-from mlc.dialects.graph.layout import Layout, TransformSteps, layout, same_axes, transform_steps
+from mlc.dialects.graph.layout import Layout, TransformSteps, image_layout, layout, same_axes, transform_steps
 from mlc.dialects.graph.op_attributes import Bool, Int, Ints, Str
 from mlc.dialects.graph.ops.accumulate import accumulator, widened
 from mlc.dialects.graph.types import Array, Tensor, is_float, shape_of, static_shape, tensor
@@ -218,9 +218,7 @@ class PoolOp(GraphOp):
     @property
     def parsed_layout(self) -> Layout:
         """The layout of image and result."""
-        order = layout(self.layout)
-        same_axes(order, layout("NCHW"))
-        return order
+        return image_layout(self.layout)
 
     def evaluate(self, np: ModuleType, *arrays: Array) -> tuple[Any, ...]:
         from mlc.dialects.graph.numerics import layout_transform, pool2d

@@ -10,7 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import INJECTIVE, OPAQUE, GraphOp, Sample
 from mlc.dialects.graph.op_attributes import Bool, Int, Str
-from mlc.dialects.graph.types import Array, Tensor, axis_of, shape_of, shape_text, tensor, unequal
+from mlc.dialects.graph.types import Array, Tensor, axis_of, known_size, shape_of, shape_text, tensor, unequal
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 """How a scatter combines an update with the element; with `none` the last update replaces it."""
@@ -141,8 +141,7 @@ class ScatterElementsOp(GraphOp):
         return (_scattered(np, x, tuple(p[valid] for p in places), updates[valid], self.reduction),)
 
     def reduction_length(self) -> int:
-        size = shape_of(self.input_types[1])[self.axis]
-        return size if isinstance(size, int) else 1
+        return known_size(shape_of(self.input_types[1])[self.axis])
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -183,8 +182,7 @@ class ScatterNdOp(GraphOp):
         return (_scattered(np, x, tuple(p[kept] for p in places), updates[kept], self.reduction),)
 
     def reduction_length(self) -> int:
-        size = shape_of(self.input_types[1])[0]
-        return size if isinstance(size, int) else 1
+        return known_size(shape_of(self.input_types[1])[0])
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -297,8 +295,7 @@ class CumulativeOp(GraphOp):
         return (np.flip(y, self.axis) if self.backward else y,)
 
     def reduction_length(self) -> int:
-        size = shape_of(self.operands[0].type)[self.axis]
-        return size if isinstance(size, int) else 1
+        return known_size(shape_of(self.operands[0].type)[self.axis])
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -14,7 +14,7 @@ from mlc.dialects.graph.layout import layout, same_axes
 from mlc.dialects.graph.op_attributes import Bool, Int, Str
 from mlc.dialects.graph.ops.accumulate import accumulator, widened
 from mlc.dialects.graph.ops.conv import plain_steps
-from mlc.dialects.graph.types import Array, Dim, Tensor, broadcast, shape_of, shape_text, tensor
+from mlc.dialects.graph.types import Array, Dim, Tensor, broadcast, known_size, shape_of, shape_text, tensor
 
 
 class DenseOp(GraphOp):
@@ -66,8 +66,7 @@ class DenseOp(GraphOp):
         return (np.matmul(x, plain.T),)
 
     def reduction_length(self) -> int:
-        size = shape_of(self.operands[0].type)[-1]
-        return size if isinstance(size, int) else 1
+        return known_size(shape_of(self.operands[0].type)[-1])
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -118,8 +117,7 @@ class BatchMatmulOp(GraphOp):
         return (np.matmul(a, b),)
 
     def reduction_length(self) -> int:
-        size = _matrix(self.shapes[0], self.transpose_a)[1]
-        return size if isinstance(size, int) else 1
+        return known_size(_matrix(self.shapes[0], self.transpose_a)[1])
 
     @classmethod
     def samples(cls) -> list[Sample]:

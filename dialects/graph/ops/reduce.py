@@ -17,6 +17,7 @@ from mlc.dialects.graph.types import (
     Tensor,
     axis_of,
     is_float,
+    known_size,
     product,
     shape_of,
     shape_text,
@@ -64,8 +65,7 @@ class ReduceOp(GraphOp):
 
     def reduction_length(self) -> int:
         sizes = shape_of(self.operands[0].type)
-        length = product([sizes[axis] for axis in self.reduced_axes])
-        return length if isinstance(length, int) else 1
+        return known_size(product([sizes[axis] for axis in self.reduced_axes]))
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -145,8 +145,7 @@ class SoftmaxOp(GraphOp):
         return ((log_softmax if isinstance(self, LogSoftmaxOp) else softmax)(arrays[0], self.axis),)
 
     def reduction_length(self) -> int:
-        size = shape_of(self.operands[0].type)[self.axis]
-        return size if isinstance(size, int) else 1
+        return known_size(shape_of(self.operands[0].type)[self.axis])
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -194,8 +193,7 @@ class LayerNormOp(GraphOp):
 
     def reduction_length(self) -> int:
         shape = shape_of(self.operands[1].type)
-        length = product(shape)
-        return length if isinstance(length, int) else 1
+        return known_size(product(shape))
 
     @classmethod
     def samples(cls) -> list[Sample]:
@@ -270,8 +268,7 @@ class InstanceNormOp(GraphOp):
         return (_normalize(np, x, tuple(range(2, x.ndim)), self.epsilon) * gamma + beta,)
 
     def reduction_length(self) -> int:
-        length = product(shape_of(self.operands[0].type)[2:])
-        return length if isinstance(length, int) else 1
+        return known_size(product(shape_of(self.operands[0].type)[2:]))
 
     @classmethod
     def samples(cls) -> list[Sample]:

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.graph.base import INJECTIVE, AttrValue, GraphOp, Sample
 from mlc.dialects.graph.dims import Dim, DimExpr
-from mlc.dialects.graph.layout import Layout, layout, same_axes
+from mlc.dialects.graph.layout import Layout, image_layout
 from mlc.dialects.graph.op_attributes import Ints, Str
 from mlc.dialects.graph.types import Array, Tensor, is_float, is_static, shape_of, tensor
 
@@ -88,9 +88,7 @@ class Resize2dOp(GraphOp):
     @property
     def parsed_layout(self) -> Layout:
         """The layout of image and result."""
-        order = layout(self.layout)
-        same_axes(order, layout("NCHW"))
-        return order
+        return image_layout(self.layout)
 
     def infer_types(self) -> list[Tensor]:
         (x,) = self.input_types
