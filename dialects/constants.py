@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerType
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DenseIntOrFPElementsAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Operation
 
 from mlc.dialects.attributes import NARROW_BYTES
@@ -20,6 +20,11 @@ def integers(attribute: Attribute | None) -> tuple[int, ...] | None:
     if not isinstance(attribute, DenseArrayBase):
         return None
     return cast("DenseArrayBase[IntegerType]", attribute).get_values()
+
+
+def integer(attribute: Attribute | None) -> int | None:
+    """The value of an integer attribute; None for other attributes and without one."""
+    return attribute.value.data if isinstance(attribute, IntegerAttr) else None
 
 
 def narrow_arguments(kernel: Operation) -> tuple[int, ...]:

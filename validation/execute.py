@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from xdsl.dialects.builtin import (
     IndexType,
-    IntegerAttr,
     MemRefType,
     ModuleOp,
     StringAttr,
@@ -33,6 +32,7 @@ from mlc.dialects.attributes import (
     NATIVE_WORKSPACE_BYTES,
     texts_of,
 )
+from mlc.dialects.constants import integer
 from mlc.dialects.graph.types import sizes_at
 from mlc.dialects.runtime import CallOp as RuntimeCallOp
 from mlc.interp import values as V
@@ -397,11 +397,11 @@ def _native(m: Module, func: Operation, name: str, facts: Facts, arrays: Sequenc
     from mlc.support.abi import KERNEL
     from mlc.validation.tasks_apart import TasksApart, symbolic_parts
 
-    rt = TasksApart(_bytes(func, NATIVE_SCRATCH_BYTES))
+    rt = TasksApart(integer(func.attributes.get(NATIVE_SCRATCH_BYTES)) or 0)
     results = [V.poisoned(shape, dtype_of(d)) for shape, d in facts.outputs]
     rows = symbolic_bytes(func) if facts.symbols else []
     behind = symbolic_buffer_bytes(rows, facts.symbols, rt.struct.threads) if facts.symbols else 0
-    static = _bytes(func, NATIVE_WORKSPACE_BYTES)
+    static = integer(func.attributes.get(NATIVE_WORKSPACE_BYTES)) or 0
     workspace = np.empty(static + behind + 64, np.uint8)
     kept = [*(np.ascontiguousarray(a) for a in arrays), *results]
     aligned = (workspace.ctypes.data + 63) // 64 * 64
@@ -418,11 +418,6 @@ def _native(m: Module, func: Operation, name: str, facts: Facts, arrays: Sequenc
     if code:
         raise functions.failure(rt.address, f"@{name}", code)
     return results
-
-
-def _bytes(func: Operation, attribute: str) -> int:
-    value = func.attributes.get(attribute)
-    return value.value.data if isinstance(value, IntegerAttr) else 0
 
 
 _MAKERS: dict[str, Callable[[Module, Operation, int], RunnableFunction | None]] = {

@@ -12,7 +12,6 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     FunctionType,
     IndexType,
-    IntegerAttr,
     MemRefType,
     ModuleOp,
     StringAttr,
@@ -30,7 +29,7 @@ from mlc.dialects.attributes import (
     MAIN_SHAPES,
     NATIVE_SIGNATURE,
 )
-from mlc.dialects.constants import narrow_arguments
+from mlc.dialects.constants import integer, narrow_arguments
 from mlc.dialects.graph.dims import DimsAttr
 from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.dialects.index import IndexMapAttr, dim
@@ -189,7 +188,7 @@ def _signature(func: Operation, name: str) -> FunctionSignature:
 
 
 def _main(func: FuncOp, name: str) -> FunctionSignature:
-    counts = [_integer(func.attributes.get(key)) for key in (MAIN_INPUTS, MAIN_OUTPUTS)]
+    counts = [integer(func.attributes.get(key)) or 0 for key in (MAIN_INPUTS, MAIN_OUTPUTS)]
     args = func.body.block.args
     shapes = func.attributes.get(MAIN_SHAPES)
     types = [a.type for a in args] if not isinstance(shapes, ArrayAttr) else list(shapes.data)
@@ -198,10 +197,6 @@ def _main(func: FuncOp, name: str) -> FunctionSignature:
     rest = None if func.arg_attrs is None else ArrayAttr(func.arg_attrs.data[first:last])
     outputs = _results(types[first:last], rest)
     return FunctionSignature(func, name, "main", inputs, outputs, tuple(symbols_on(func)))
-
-
-def _integer(attribute: Attribute | None) -> int:
-    return attribute.value.data if isinstance(attribute, IntegerAttr) else 0
 
 
 def symbol_name(op: Operation) -> str | None:

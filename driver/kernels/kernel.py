@@ -7,13 +7,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.llvm import FuncOp as LLVMFuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from mlc.dialects import loop
-from mlc.dialects.attributes import NATIVE_CALLS, NATIVE_LIBRARIES, texts_of
+from mlc.dialects.attributes import (
+    NATIVE_CALLS,
+    NATIVE_LIBRARIES,
+    NATIVE_SCRATCH_BYTES,
+    NATIVE_WORKSPACE_BYTES,
+    texts_of,
+)
+from mlc.dialects.constants import integer
 from mlc.dialects.syntax.source_nodes import ir_text
 from mlc.dialects.walk import walk
 from mlc.driver.options import Options
@@ -197,8 +204,8 @@ def _emit(module: ModuleOp, target: Target, recorder: _LevelRecorder) -> KernelC
         code.texts["asm"] = assemble(text, target)
     for op in module.body.block.ops:
         if isinstance(op, LLVMFuncOp):
-            code.workspace_bytes = max(code.workspace_bytes, _bytes(op, "mlc.workspace_bytes"))
-            code.scratch_bytes = max(code.scratch_bytes, _bytes(op, "mlc.scratch_bytes"))
+            code.workspace_bytes = max(code.workspace_bytes, integer(op.attributes.get(NATIVE_WORKSPACE_BYTES)) or 0)
+            code.scratch_bytes = max(code.scratch_bytes, integer(op.attributes.get(NATIVE_SCRATCH_BYTES)) or 0)
             code.symbolic_bytes += symbolic_bytes(op)
             code.functions += texts_of(op, NATIVE_CALLS)
             code.libraries += texts_of(op, NATIVE_LIBRARIES)
@@ -229,8 +236,3 @@ def validators(options: Options, inputs: "Mapping[str, Sequence[Any]] | None" = 
     from mlc.validation.validate_each import ValidateInstrument
 
     return [ValidateInstrument(inputs=dict(inputs or {}))]
-
-
-def _bytes(op: Operation, name: str) -> int:
-    attribute = op.attributes.get(name)
-    return attribute.value.data if isinstance(attribute, IntegerAttr) else 0

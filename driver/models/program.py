@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from mlc.dialects.syntax.source_nodes import symbol_name
 from mlc.driver.cache import Cache
 from mlc.driver.kernels.kernel import text_of
 from mlc.driver.kernels.workers import Job
@@ -17,7 +18,7 @@ from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import run_passes
 from mlc.driver.toolchain import runtime_objects
 from mlc.lowering.graph_to_main.separate_pools import separate_pools
-from mlc.lowering.main_to_llvm.convert import MAIN, symbol_of
+from mlc.lowering.main_to_llvm.convert import MAIN
 from mlc.targets.target import Target
 
 
@@ -69,7 +70,7 @@ def _compiled(
     texts |= {"llvm-ir": lambda: text, "asm": lambda: assemble(text, host)}
     if "llvm" in options.keep:
         for op in list(module.body.block.ops):
-            if symbol_of(op) in kernels:
+            if symbol_name(op) in kernels:
                 op.detach()  # declared here, defined beside it
         texts["llvm"] = partial(text_of, module, options)
     code.texts = {level: made() for level, made in texts.items() if level in options.keep}

@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     ModuleOp,
-    StringAttr,
     SymbolRefAttr,
     i8,
     i32,
@@ -33,6 +32,7 @@ from xdsl.passes import ModulePass
 from mlc.dialects import runtime
 from mlc.dialects.attributes import MAIN_PLAN, MAIN_SCRATCH
 from mlc.dialects.llvm_ext import argument_attributes
+from mlc.dialects.syntax.source_nodes import symbol_name
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_main.convert import find_function
 from mlc.lowering.loop_to_llvm.builder import PTR, Builder
@@ -65,9 +65,9 @@ class ConvertMainToLLVMPass(ModulePass):
         function = _Lowering(main, self.symbol).lower()
         expect_converted(function, self.name, "runtime", "memref", "scf", "arith", "func")
         for other in block.ops:
-            if isinstance(other, func.FuncOp) and other.is_declaration and symbol_of(other) in callees(main):
+            if isinstance(other, func.FuncOp) and other.is_declaration and symbol_name(other) in callees(main):
                 other.detach()
-        present = {symbol_of(other): other for other in block.ops}
+        present = {symbol_name(other): other for other in block.ops}
         declarations = {name: llvm.LLVMFunctionType([PTR, PTR], i32) for name in callees(main)}
         inside = {type(other) for other in main.walk()}
         uses = (({memref.CopyOp, runtime.CopyOp}, "memcpy", PTR), ({runtime.FillOp}, "memset", i32))
@@ -87,12 +87,6 @@ class ConvertMainToLLVMPass(ModulePass):
 def callees(main: func.FuncOp) -> list[str]:
     """The kernels that @main calls, in the order of their first call."""
     return list(dict.fromkeys(op.callee.string_value() for op in main.walk() if isinstance(op, runtime.CallOp)))
-
-
-def symbol_of(op: Operation) -> str | None:
-    """The symbol that an operation of the module defines."""
-    name = op.properties.get("sym_name")
-    return name.data if isinstance(name, StringAttr) else None
 
 
 class _Lowering:

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
 
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from mlc.dialects import loop
 from mlc.dialects.attributes import KERNEL_LEAST, KERNEL_TYPICAL, LOOP_OFFSET, LOOP_SHARES, LOOP_SLOT
-from mlc.dialects.constants import integers
+from mlc.dialects.constants import integer, integers
 from mlc.dialects.graph.dims import SymbolAttr
 from mlc.dialects.index import TYPICAL
 from mlc.dialects.scalar import byte_size
@@ -120,11 +119,11 @@ def _allocates(event: _Event) -> bool:
 def _places(allocs: Sequence[loop.AllocOp], values: Mapping[SSAValue, int]) -> dict[SSAValue, BufferPlace]:
     """The bytes of each buffer; one without a place has memory of its own."""
     sizes = {op: _bytes(op, values) for op in allocs}
-    slots = {slot: op for op in allocs if (slot := _integer(op, LOOP_SLOT)) is not None}
+    slots = {slot: op for op in allocs if (slot := integer(op.attributes.get(LOOP_SLOT))) is not None}
     places: dict[SSAValue, BufferPlace] = {}
     for op, size in sizes.items():
-        offset, slot = _integer(op, LOOP_OFFSET), _integer(op, LOOP_SLOT)
-        shared = _integer(op, LOOP_SHARES)
+        offset, slot = integer(op.attributes.get(LOOP_OFFSET)), integer(op.attributes.get(LOOP_SLOT))
+        shared = integer(op.attributes.get(LOOP_SHARES))
         root: object = op
         if offset is not None:
             root = op.scope.data == "local"
@@ -147,11 +146,6 @@ def _bytes(op: loop.AllocOp, values: Mapping[SSAValue, int]) -> int:
     """The size of a buffer at these values of the symbols."""
     given = [values[v] for v in op.args]
     return byte_size(op.result.type.element_type) * prod(int(e.evaluate(given)) for e in op.shape)
-
-
-def _integer(op: loop.AllocOp, name: str) -> int | None:
-    attribute = op.attributes.get(name)
-    return attribute.value.data if isinstance(attribute, IntegerAttr) else None
 
 
 def _check_parallel(events: Sequence[_Event], places: Mapping[SSAValue, BufferPlace]) -> None:
