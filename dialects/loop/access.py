@@ -162,6 +162,16 @@ class _Access(TextOp):
             raise VerifyException(f"expected a value of type {expected} for this access, but got {value}")
 
 
+class _BoundedAccess(_Access, VerifiedAround):
+    """The base of loads and stores."""
+
+    def verify_around(self) -> None:
+        """An access without a mask touches no element that is certainly outside of the buffer."""
+        assert isinstance(self, LoadOp | StoreOp)
+        if self.mask is None:
+            verify_bounds(self, buffer_type(self.buffer), self.map.data, self.indices, self.tile_sizes)
+
+
 def _split_map(
     exprs: Sequence[Index], mask: Sequence[Index], tile: Sequence[int], operands: Sequence[SSAValue]
 ) -> tuple[dict[str, Attribute], list[SSAValue]]:
@@ -176,7 +186,7 @@ def _split_map(
 
 
 @irdl_op_definition
-class LoadOp(_Access, MaskedReadOp, VerifiedAround):
+class LoadOp(_BoundedAccess, MaskedReadOp):
     """
     Read an element or a tile: `%l = loop.load %A[%i + d0, %k] tile (d0 : 12, d1 : 32) : vector<12x1xf32>`.
 
@@ -218,11 +228,6 @@ class LoadOp(_Access, MaskedReadOp, VerifiedAround):
         if not is_probe(self):
             self.verify_around()
 
-    def verify_around(self) -> None:
-        """An access without a mask touches no element that is certainly outside of the buffer."""
-        if self.mask is None:
-            verify_bounds(self, buffer_type(self.buffer), self.map.data, self.indices, self.tile_sizes)
-
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")
         print_access(printer, self.buffer, self.map, self.indices, self.mask, self.otherwise)
@@ -240,7 +245,7 @@ class LoadOp(_Access, MaskedReadOp, VerifiedAround):
 
 
 @irdl_op_definition
-class StoreOp(_Access, VerifiedAround):
+class StoreOp(_BoundedAccess):
     """
     Write an element or a tile: `loop.store %v, %C[%i + d0, %j + d1] tile (d0 : 12, d1 : 32)`.
 
@@ -281,11 +286,6 @@ class StoreOp(_Access, VerifiedAround):
         self._verify_value(self.buffer, self.value.type, self.map.data)
         if not is_probe(self):
             self.verify_around()
-
-    def verify_around(self) -> None:
-        """An access without a mask touches no element that is certainly outside of the buffer."""
-        if self.mask is None:
-            verify_bounds(self, buffer_type(self.buffer), self.map.data, self.indices, self.tile_sizes)
 
     def write(self, printer: Printer) -> None:
         printer.print_string(" ")
