@@ -49,6 +49,27 @@ def parse_defined(parser: Parser) -> SSAValue:
     return values[operand.index]
 
 
+def print_bindings(printer: Printer, arguments: Sequence[SSAValue], values: Sequence[SSAValue]) -> None:
+    """`(%a = %x, %b = %y)`: the arguments of a region, and the operands that they take at first."""
+    with printer.in_parens():
+        for k, (argument, value) in enumerate(zip(arguments, values, strict=True)):
+            printer.print_string(", " if k else "")
+            printer.print_ssa_value(argument)
+            printer.print_string(" = ")
+            printer.print_operand(value)
+
+
+def parse_bindings(parser: Parser) -> list[tuple[Parser.UnresolvedArgument, SSAValue]]:
+    """The counterpart of `print_bindings`."""
+
+    def pair() -> tuple[Parser.UnresolvedArgument, SSAValue]:
+        argument = parser.parse_argument(expect_type=False)
+        parser.parse_punctuation("=")
+        return argument, parse_defined(parser)
+
+    return parser.parse_comma_separated_list(parser.Delimiter.PAREN, pair)
+
+
 def parse_dense(parser: Parser) -> DenseIntOrFPElementsAttr:
     """Dense numbers: `dense<[1.0, 2.0]> : tensor<2xf32>`."""
     start = parser.pos

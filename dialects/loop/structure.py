@@ -41,7 +41,7 @@ from mlc.dialects.index import Index, IndexMapAttr, compact, const, size_of
 from mlc.dialects.syntax.lexer import VALUE_TEXT
 from mlc.dialects.syntax.recipes.probe import IsolatedKernel
 from mlc.dialects.syntax.token_parser import TokenParser
-from mlc.dialects.text import parse_defined, parse_kernel, print_kernel
+from mlc.dialects.text import parse_bindings, parse_kernel, print_bindings, print_kernel
 from mlc.support.errors import did_you_mean
 
 FOR_KINDS = ("serial", "parallel", "vectorized", "unrolled")
@@ -254,13 +254,9 @@ class ForOp(IRDLOperation):
             kind = self.kind.data
             printer.print_string(f' bind "{kind[5:]}"' if kind.startswith("bind:") else f" {kind}")
         if self.results:
-            printer.print_string(" iter_args(")
-            for i, (a, v) in enumerate(zip(self.carried, self.iter_args, strict=True)):
-                printer.print_string(", " if i else "")
-                printer.print_ssa_value(a)
-                printer.print_string(" = ")
-                printer.print_operand(v)
-            printer.print_string(") -> ")
+            printer.print_string(" iter_args")
+            print_bindings(printer, self.carried, self.iter_args)
+            printer.print_string(" -> ")
             printer.print_list(self.results, lambda r: printer.print_attribute(r.type))
         printer.print_string(" ")
         printer.print_region(self.body, print_entry_block_args=False, print_block_terminators=_is_told(self.body))
@@ -280,13 +276,7 @@ class ForOp(IRDLOperation):
         if word not in (None, "iter_args"):
             _refuse_kind(parser, word, start)
         if word is not None:
-
-            def pair() -> tuple[Parser.UnresolvedArgument, SSAValue]:
-                arg = parser.parse_argument(expect_type=False)
-                parser.parse_punctuation("=")
-                return arg, parse_defined(parser)
-
-            carried = parser.parse_comma_separated_list(parser.Delimiter.PAREN, pair)
+            carried = parse_bindings(parser)
             parser.parse_punctuation("->")
             types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
             if len(types) != len(carried):

@@ -25,7 +25,7 @@ from mlc.dialects.access import IndexParser, print_exprs
 from mlc.dialects.index import UNKNOWN, Index, IndexMapAttr, axis_range, compact, const, dim
 from mlc.dialects.te.elements import YieldOp
 from mlc.dialects.te.stages import ComputeOp, ReadOp
-from mlc.dialects.text import TextOp, parse_defined
+from mlc.dialects.text import TextOp, parse_bindings, print_bindings
 
 
 @irdl_op_definition
@@ -183,12 +183,7 @@ class ScanOp(TextOp):
         printer.print_string(" ")
         printer.print_string_literal(self.stage.data)
         printer.print_string(" ")
-        with printer.in_parens():
-            for k, (state, init) in enumerate(zip(self.states, self.inits, strict=True)):
-                printer.print_string(", " if k else "")
-                printer.print_ssa_value(state)
-                printer.print_string(" = ")
-                printer.print_operand(init)
+        print_bindings(printer, self.states, self.inits)
         printer.print_string(" steps ")
         print_exprs(printer, [self.extent], self.symbols)
         printer.print_string(" : ")
@@ -199,13 +194,7 @@ class ScanOp(TextOp):
     @classmethod
     def read(cls, parser: Parser) -> ScanOp:
         stage = parser.parse_str_literal(" as the scan's name")
-
-        def pair() -> tuple[Parser.UnresolvedArgument, SSAValue]:
-            argument = parser.parse_argument(expect_type=False)
-            parser.parse_punctuation("=")
-            return argument, parse_defined(parser)
-
-        pairs = parser.parse_comma_separated_list(parser.Delimiter.PAREN, pair)
+        pairs = parse_bindings(parser)
         parser.parse_keyword("steps")
         index = IndexParser(parser)
         extent = index.expr()
