@@ -18,6 +18,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import te
 from mlc.dialects.index import Index, const, dim
+from mlc.passes.te.tidy import replace_read
 from mlc.targets.cost.attention import band_block, query_block
 from mlc.targets.target import Target
 
@@ -106,13 +107,8 @@ def mask_read(read: te.ReadOp, band: Band, block: int, step: int, neutral: float
     if not (mask := [e for e in mask if e.bounds(ranges)[0] < 0]):
         return
     otherwise = arith.ConstantOp(FloatAttr(neutral, f32))
-    new = te.ReadOp.make(read.tensor, read.map.data, list(read.indices), mask, otherwise.result)
-    new.location = read.location
-    read.parent.insert_ops_before([otherwise, new], read)
-    new.result.name_hint = read.result.name_hint
-    read.result.replace_all_uses_with(new.result)
-    read.detach()
-    read.erase()
+    read.parent.insert_op_before(otherwise, read)
+    replace_read(read, te.ReadOp.make(read.tensor, read.map.data, list(read.indices), mask, otherwise.result))
 
 
 # --- which stages are a softmax with a band ----------------------------------------------------------------------

@@ -19,6 +19,7 @@ from xdsl.passes import ModulePass
 
 from mlc.dialects import te
 from mlc.dialects.index import Index, IndexMapAttr, compact, dim
+from mlc.passes.te.tidy import replace_read
 from mlc.targets.cost.attention import open_query_block
 from mlc.targets.target import Target
 
@@ -97,7 +98,7 @@ def hold_queries(scores: te.ComputeOp, query: te.ReadOp) -> te.ComputeOp:
     stage.results_[0].name_hint = "queries"
     assert scores.parent is not None
     scores.parent.insert_op_before(stage, scores)
-    _replace(query, te.ReadOp.make(stage.results_[0], [dim(k) for k in range(len(order))], axes))
+    replace_read(query, te.ReadOp.make(stage.results_[0], [dim(k) for k in range(len(order))], axes))
     return stage
 
 
@@ -115,7 +116,7 @@ def mask_read(read: te.ReadOp, stage: te.ComputeOp, axis: int) -> None:
     mask = [*(read.mask.data if read.mask is not None else ()), inside]
     exprs, used = compact([*read.map.data, *mask], [*operands, *stage.symbols])
     rank = len(read.map.data)
-    _replace(read, te.ReadOp.make(read.tensor, exprs[:rank], used, exprs[rank:], otherwise))
+    replace_read(read, te.ReadOp.make(read.tensor, exprs[:rank], used, exprs[rank:], otherwise))
 
 
 def _zero(t: Attribute) -> FloatAttr | IntegerAttr:
@@ -123,16 +124,6 @@ def _zero(t: Attribute) -> FloatAttr | IntegerAttr:
         return FloatAttr(0.0, t)
     assert isinstance(t, IntegerType)
     return IntegerAttr(0, t)
-
-
-def _replace(read: te.ReadOp, new: te.ReadOp) -> None:
-    new.location = read.location
-    new.result.name_hint = read.result.name_hint
-    assert read.parent is not None
-    read.parent.insert_op_before(new, read)
-    read.result.replace_all_uses_with(new.result)
-    read.detach()
-    read.erase()
 
 
 def _reads(stage: te.ComputeOp) -> list[te.ReadOp]:

@@ -29,6 +29,17 @@ def tidy_body(stage: te.ComputeOp) -> None:
             op.erase()
 
 
+def replace_read(read: te.ReadOp, new: te.ReadOp) -> None:
+    """Replace a read by another one, which takes its place, location and name."""
+    new.location = read.location
+    new.result.name_hint = read.result.name_hint
+    assert read.parent is not None
+    read.parent.insert_op_before(new, read)
+    read.result.replace_all_uses_with(new.result)
+    read.detach()
+    read.erase()
+
+
 def drop_true(mask: Sequence[Index], ranges: Ranges) -> list[Index]:
     """A mask without repetitions and without expressions that are never negative."""
     return [e for e in dict.fromkeys(mask) if e.bounds(ranges)[0] < 0]
