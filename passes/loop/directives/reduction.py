@@ -33,13 +33,28 @@ from mlc.passes.loop.index_space.predicates import unproved
 from mlc.passes.loop.index_space.regions import interval_of
 from mlc.passes.loop.index_space.space import IndexSpace
 
+
+def _starts_elsewhere(block: loop.BlockOp) -> str | None:
+    """The block starts its reduction itself."""
+    if not block.has_init:
+        return f"expected a reduction that starts inside {name_of(block)}, but it has no init region"
+    return None
+
+
+def _mixes_axes(kernel: Kernel, f: loop.ForOp, block: loop.BlockOp) -> str | None:
+    """The loop runs along spatial axes or along reduction axes of the block, not along both."""
+    if legality.reduces(kernel, f, block) and legality.spreads(kernel, f, block):
+        return f"{name_of(f)} runs along spatial and reduction axes of {name_of(block)} at once"
+    return None
+
+
 # --- decompose_reduction -----------------------------------------------------------------------------------------
 
 
 def decomposable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | None:
     """The block starts its reduction itself, and no loop outside of f reduces it."""
-    if not block.has_init:
-        return f"expected a reduction that starts inside {name_of(block)}, but it has no init region"
+    if (reason := _starts_elsewhere(block)) is not None:
+        return reason
     around = loops_around(block)
     if f not in around:
         return f"expected a loop around {name_of(block)}, but got {name_of(f)}"
@@ -53,8 +68,8 @@ def decomposable(kernel: Kernel, block: loop.BlockOp, f: loop.ForOp) -> str | No
                 f"decompose at {name_of(g)}, or use sched.vectorize behind this directive"
             )
     for g in around[around.index(f) :]:
-        if legality.reduces(kernel, g, block) and legality.spreads(kernel, g, block):
-            return f"{name_of(g)} runs along spatial and reduction axes of {name_of(block)} at once"
+        if (reason := _mixes_axes(kernel, g, block)) is not None:
+            return reason
     chain = around[around.index(f) :]
     for g in chain:
         for child in children(g):
@@ -154,8 +169,8 @@ def factorable(kernel: Kernel, f: loop.ForOp, axis: int) -> str | None:
     (block,) = blocks
     if (reason := kernel.whole(block)) is not None:
         return reason
-    if not block.has_init:
-        return f"expected a reduction that starts inside {name_of(block)}, but it has no init region"
+    if (reason := _starts_elsewhere(block)) is not None:
+        return reason
     if not legality.reduces(kernel, f, block) or legality.spreads(kernel, f, block):
         return f"expected a loop that reduces {name_of(block)} only, but got {name_of(f)}"
     written = buffers_written(block)
@@ -165,10 +180,9 @@ def factorable(kernel: Kernel, f: loop.ForOp, axis: int) -> str | None:
     if not 0 <= axis <= rank:
         return f"expected an axis from 0 to {rank}, but got {axis}"
     for g in loops_around(block):
-        reduces, spreads = legality.reduces(kernel, g, block), legality.spreads(kernel, g, block)
-        if reduces and spreads:
-            return f"{name_of(g)} runs along spatial and reduction axes of {name_of(block)} at once"
-        if reduces and (reason := legality.transformable(g)) is not None:
+        if (reason := _mixes_axes(kernel, g, block)) is not None:
+            return reason
+        if legality.reduces(kernel, g, block) and (reason := legality.transformable(g)) is not None:
             return reason
     return None
 

@@ -130,6 +130,13 @@ def path(op: Operation) -> list[Operation]:
     return [*loops_around(op), op]
 
 
+def _nest_of_copy(kernel: Kernel, copy: loop.BlockOp, block: loop.BlockOp, name: str) -> Operation:
+    """The loops of a new block that copies, which gets this name and the location of the block that it is for."""
+    locate(copy, block)
+    kernel.name_block(copy, name)
+    return place(kernel, copy, {})
+
+
 def cache_read(kernel: Kernel, op: sched.CacheReadOp) -> None:
     """Let a block read a buffer through a copy in another scope."""
     block, n = kernel.block(op.block), op.buffer.value.data
@@ -151,9 +158,7 @@ def cache_read(kernel: Kernel, op: sched.CacheReadOp) -> None:
         target = new_buffer(kernel, source, op.scope.data, op.element)
         copy = copy_block(kernel, source, target, chains[0][1])
         load_from(chains, target)
-    locate(copy, block)
-    kernel.name_block(copy, f"{buffer_name(source)}_{op.scope.data}")
-    nest = place(kernel, copy, {})
+    nest = _nest_of_copy(kernel, copy, block, f"{buffer_name(source)}_{op.scope.data}")
     insert_before(nest, at)
     for moved in (nest, block):
         kernel.check_later(moved)
@@ -177,9 +182,7 @@ def cache_write(kernel: Kernel, op: sched.CacheWriteOp) -> None:
     source = new_buffer(kernel, target, op.scope.data)
     redirect(writers, target, source)
     copy = copy_block(kernel, source, target)
-    locate(copy, block)
-    kernel.name_block(copy, f"{buffer_name(target)}_{op.scope.data}")
-    nest = place(kernel, copy, {})
+    nest = _nest_of_copy(kernel, copy, block, f"{buffer_name(target)}_{op.scope.data}")
     insert_after(nest, at)
     for moved in (nest, *writers):
         kernel.check_later(moved)
