@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.layout import layout
@@ -126,6 +127,18 @@ def _pad_constant(op: graph.PadOp, x: Tensor, before: Sequence[int], value: floa
     return te.compute(shape_of_result(op), body, stage_name(op))
 
 
+def read_along(
+    x: Tensor,
+    i: Sequence[te.IndexExpr],
+    axis: int,
+    at: te.IndexLike,
+    mask: Sequence[te.IndexExpr],
+    otherwise: Scalar | float,
+) -> Scalar:
+    """The element at `i`, but at `at` along an axis; `otherwise` where an expression of the mask is negative."""
+    return x.read([*i[:axis], at, *i[axis + 1 :]], mask=te.condition(mask), otherwise=otherwise)
+
+
 def _pad_axis(x: Tensor, axis: int, before: int, after: int, edge: bool) -> Tensor:
     """
     One axis padded by edge or reflect.
@@ -137,11 +150,7 @@ def _pad_axis(x: Tensor, axis: int, before: int, after: int, edge: bool) -> Tens
     shape = (*x.shape[:axis], before + n + after, *x.shape[axis + 1 :])
 
     def reads(*i: te.IndexExpr) -> Scalar:
-        j = i[axis] - before
-
-        def read(at: te.IndexLike, mask: Sequence[te.IndexExpr], otherwise: Scalar | float) -> Scalar:
-            return x.read([*i[:axis], at, *i[axis + 1 :]], mask=te.condition(mask), otherwise=otherwise)
-
+        j, read = i[axis] - before, partial(read_along, x, i, axis)
         low = read(0 if edge else -j, [-1 - j], 0) if before else 0
         high = read(n - 1 if edge else 2 * (n - 1) - j, [j - n], low) if after else low
         return read(j, [j, n - 1 - j], high)

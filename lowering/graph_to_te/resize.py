@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from xdsl.utils.exceptions import VerifyException
 
@@ -10,6 +11,7 @@ from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.ops.resize import Place, Resize2dOp
 from mlc.dialects.te_builder import builder as te
 from mlc.dialects.te_builder.builder import Scalar, Tensor
+from mlc.lowering.graph_to_te.movement import read_along
 from mlc.lowering.graph_to_te.table import lowering, stage_name
 
 
@@ -54,11 +56,7 @@ def _may_exceed(most: Dim, last: Dim) -> bool:
 
 def _clamped(x: Tensor, i: Sequence[te.IndexExpr], where: int, j: te.IndexExpr, span: tuple[Dim, Dim]) -> Scalar:
     """Element j of an axis, clamped to the first and the last; j lies in `span`."""
-    last = x.shape[where] - 1
-
-    def read(at: te.IndexLike, mask: Sequence[te.IndexExpr], otherwise: Scalar | float) -> Scalar:
-        return x.read([*i[:where], at, *i[where + 1 :]], mask=te.condition(mask), otherwise=otherwise)
-
+    last, read = x.shape[where] - 1, partial(read_along, x, i, where)
     value: Scalar | int = 0
     if span[0] < 0:
         value = read(0, [-1 - j], value)
