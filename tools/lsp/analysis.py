@@ -250,46 +250,69 @@ def _read(found: Analysis, piece: Piece) -> None:
     missing: set[str] = set()
     broken: dict[tuple[int, int], None] = {}
     for _ in range(_ROUNDS):
-        records = _Records(scopes=[Scope(piece.start, piece.end)])
-        parser_class = type("Recorder", (RecordingParser,), {"records": records})
-        source = Input(text, found.name)
-        error, module, parser = None, None, None
-        try:
-            module, parser = parse(found.context, source, parser_class=parser_class)
-        except InputError as wrong:
-            error = wrong.diagnostic
+        records, source = _Records(scopes=[Scope(piece.start, piece.end)]), Input(text, found.name)
+        read = _parse_once(found, source, records)
+        if isinstance(read, Diagnostic):
+            found.diagnostics.append(read)
+            rest = _without(found, text, read, records, missing, broken)
+        elif broken:
+            rest = _rest(text, *broken)
+            broken.clear()
+        else:
+            piece.module, parser = read
+            found.diagnostics += _verified(piece.module, source, parser, missing)
+            return
+        if rest is None:
+            return
+        text = rest
+
+
+def _parse_once(found: Analysis, source: Input[str], records: "_Records") -> tuple[ModuleOp, SourceParser] | Diagnostic:
+    """Parse a text and take over what was recorded; the module and the parser, or the first error."""
+    parser_class = type("Recorder", (RecordingParser,), {"records": records})
+    try:
+        return parse(found.context, source, parser_class=parser_class)
+    except InputError as wrong:
+        return wrong.diagnostic
+    finally:
         # what was read first has its true end: what follows it was not left out then
         found.ops = records.ops | found.ops
         found.definitions = records.definitions | found.definitions
-        if error is None:
-            assert module is not None
-            assert parser is not None
-            if broken:
-                text = _blanked(text, *broken)
-                broken.clear()
-                if all(token.kind == "comment" for token in tokens(text)):
-                    return
-                continue
-            piece.module = module
-            found.diagnostics += _verified(module, source, parser, missing)
-            return
-        found.diagnostics.append(error)
-        wrong_part = _part_of(text, found.offset(error.place.line, error.place.column))
-        if wrong_part is None:
-            return
-        for definition in records.definitions.values():
-            if definition.scope.start in range(*wrong_part):
-                definition.scope.end = min(definition.scope.end, wrong_part[1])
-        missing |= set(re.findall(r"@[\w$.-]+", text[slice(*wrong_part)]))
-        parts = _dependent(text, records.open[-1], wrong_part) if records.open else []
-        if parts:
-            broken[wrong_part] = None
-            text = _blanked(text, *parts)
-            continue
-        broken.pop(wrong_part, None)
-        text = _blanked(text, wrong_part)
-        if all(token.kind == "comment" for token in tokens(text)):
-            return
+
+
+def _without(
+    found: Analysis,
+    text: str,
+    error: Diagnostic,
+    records: "_Records",
+    missing: set[str],
+    broken: dict[tuple[int, int], None],
+) -> str | None:
+    """
+    The text without the operation that an error is in; None where nothing is left to read.
+
+    The symbols of its top-level operation are added to `missing`. The top-level operation is in `broken` afterwards if
+    a part of it is left.
+    """
+    wrong_part = _part_of(text, found.offset(error.place.line, error.place.column))
+    if wrong_part is None:
+        return None
+    for definition in records.definitions.values():
+        if definition.scope.start in range(*wrong_part):
+            definition.scope.end = min(definition.scope.end, wrong_part[1])
+    missing |= set(re.findall(r"@[\w$.-]+", text[slice(*wrong_part)]))
+    parts = _dependent(text, records.open[-1], wrong_part) if records.open else []
+    if parts:
+        broken[wrong_part] = None
+        return _blanked(text, *parts)
+    broken.pop(wrong_part, None)
+    return _rest(text, wrong_part)
+
+
+def _rest(text: str, *spans: tuple[int, int]) -> str | None:
+    """The text with blanks in place of these parts; None where only comments are left."""
+    rest = _blanked(text, *spans)
+    return None if all(token.kind == "comment" for token in tokens(rest)) else rest
 
 
 def _blanked(text: str, *spans: tuple[int, int]) -> str:
