@@ -13,7 +13,7 @@ multiplied one after another: a tile of words has that axis first.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -161,12 +161,13 @@ def contract(f: FunctionLowering, op: loop.ContractOp) -> None:
     t = op.result.type
     assert isinstance(t, VectorType)
     element, unsigned, narrow = loop.element_of(op.a.type), op.unsigned, op.narrow
-    factors = [_words(f, v, op.steps) for v in (op.a, op.b)]
+    words = [_words(f, v, op.steps) for v in (op.a, op.b)]
     if unsigned == (False, True):
-        factors, unsigned, narrow = factors[::-1], (True, False), narrow[::-1]
-    apart = [_taken_apart(f.b, p, element, t.element_type, u) for p, u in zip(factors, unsigned, strict=True)]
-    spread = [_spread(f.b, p, t.get_shape()[-1]) for p in factors]
+        words, unsigned, narrow = words[::-1], (True, False), narrow[::-1]
+    apart = [_taken_apart(f.b, p, element, t.element_type, u) for p, u in zip(words, unsigned, strict=True)]
+    spread = [_spread(f.b, p, t.get_shape()[-1]) for p in words]
     pairs = [_pairs(f.b, p, element, u) for p, u in zip(spread, unsigned, strict=True)]
+    factors = _Factors(element, unsigned, narrow[1], words, pairs, apart)
     addend, out = f.tile(op.c), list[SSAValue]()
     per_row = len(chunks(t.get_shape()[-1], f.kernel.lanes))
     steps: list[tuple[int, ...]] = [()] if op.steps is None else [(s,) for s in range(op.steps)]
@@ -176,25 +177,48 @@ def contract(f: FunctionLowering, op: loop.ContractOp) -> None:
             return p.take(f.b, *at)
 
         total = addend.at(k) if step == steps[0] else out.pop()
-        if (dot := _dot_product(f, element, unsigned, chunk)) is not None:
-            lanes = vector_type(element, chunk.width * loop.word_factors(element))
-            x, y = (f.b.cast("bitcast", take(p), lanes) for p in factors)
-            total = f.b.intrinsic(dot, [total, x, y], total.type)
-        elif unsigned == (True, False) and narrow[1] and (dots := _byte_pair_products(f, chunk)) is not None:
-            x, y = (f.b.cast("bitcast", take(p), vector_type(i8, 4 * chunk.width)) for p in factors)
-            halves = vector_type(i16, 2 * chunk.width)
-            sums = [f.b.intrinsic(dots[0], [x, y], halves), f.b.number(1, halves)]
-            total = f.b.add(total, f.b.intrinsic(dots[1], sums, total.type))
-        elif (dot := _pair_product(f, element, unsigned, chunk)) is not None:
-            lanes = vector_type(i16, 2 * chunk.width)
-            for both in zip(*pairs, strict=True):
-                x, y = (f.b.cast("bitcast", take(p), lanes) for p in both)
-                total = f.b.add(total, f.b.intrinsic(dot, [x, y], total.type))
-        else:
-            for x, y in zip(*apart, strict=True):
-                total = _multiply_add(f.b, take(x), take(y), total)
-        out.append(total)
+        out.append(_add_product(f, factors, chunk, take, total))
     f.define(op.result, out)
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """The two factors of a contraction, each in the forms that the instructions take."""
+
+    element: Attribute
+    unsigned: tuple[bool, bool]
+    narrow: bool
+    """Whether the second one is of bytes from -64 to 64."""
+    words: list[Tile]
+    pairs: list[list[Tile]]
+    """Words of two i16."""
+    apart: list[list[Tile]]
+    """Single elements, widened."""
+
+
+def _add_product(
+    f: FunctionLowering, factors: _Factors, chunk: Chunk, take: Callable[[Tile], SSAValue], total: SSAValue
+) -> SSAValue:
+    """`total` plus the product of a chunk's words, by the instructions that take the most elements at once."""
+    b, element, unsigned = f.b, factors.element, factors.unsigned
+    if (dot := _dot_product(f, element, unsigned, chunk)) is not None:
+        lanes = vector_type(element, chunk.width * loop.word_factors(element))
+        x, y = (b.cast("bitcast", take(p), lanes) for p in factors.words)
+        return b.intrinsic(dot, [total, x, y], total.type)
+    if unsigned == (True, False) and factors.narrow and (dots := _byte_pair_products(f, chunk)) is not None:
+        x, y = (b.cast("bitcast", take(p), vector_type(i8, 4 * chunk.width)) for p in factors.words)
+        halves = vector_type(i16, 2 * chunk.width)
+        sums = [b.intrinsic(dots[0], [x, y], halves), b.number(1, halves)]
+        return b.add(total, b.intrinsic(dots[1], sums, total.type))
+    if (dot := _pair_product(f, element, unsigned, chunk)) is not None:
+        lanes = vector_type(i16, 2 * chunk.width)
+        for both in zip(*factors.pairs, strict=True):
+            x, y = (b.cast("bitcast", take(p), lanes) for p in both)
+            total = b.add(total, b.intrinsic(dot, [x, y], total.type))
+        return total
+    for x, y in zip(*factors.apart, strict=True):
+        total = _multiply_add(b, take(x), take(y), total)
+    return total
 
 
 def _dot_product(f: FunctionLowering, element: Attribute, unsigned: tuple[bool, bool], chunk: Chunk) -> str | None:
