@@ -287,29 +287,19 @@ class Compilation:
 
     def compile_kernels(self, sources: Mapping[str, FuncOp], overlap: Overlap | None = None) -> dict[str, KernelCode]:
         """The code of each kernel, from the cache or from workers; `overlap` is done at the same time."""
-        external = {name: op for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes}
-        made = {name: self.external(op) for name, op in external.items()}
-        sources = {name: op for name, op in sources.items() if name not in external}
+        made = {name: self.external(op) for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes}
+        sources = {name: op for name, op in sources.items() if name not in made}
         compiled_for = {name: self.options.on(device_of(op) or HOST) for name, op in sources.items()}
         by_target = {one.target: one for one in (self.options.on(HOST), *compiled_for.values())}
         passes = {target: kernel_passes(one) for target, one in by_target.items()}
-        how = {target: _how(one, passes[target]) for target, one in by_target.items()}
-        handed = self.options.schedules
-        by_hand = {name: text for name, text in (handed.texts if handed else ())}
         cache = None if self.options.keep or self.options.validate else self.cache
-        keys = (
-            {}
-            if cache is None
-            else {n: key_of([str(op), how[compiled_for[n].target], by_hand.get(n, "")]) for n, op in sources.items()}
-        )
+        keys: dict[str, str] = {}
+        if cache is not None:
+            how = {target: _how(one, passes[target]) for target, one in by_target.items()}
+            keys = self.keys(sources, {name: how[one.target] for name, one in compiled_for.items()})
         packed = {name: data for name, key in keys.items() if cache and (data := self.cached(cache, key)) is not None}
         missing = [name for name in sources if name not in packed]
-        origins = self.origins()
-        scale = VALIDATED_EFFORT if self.options.validate else 1
-        jobs = [
-            Job(name, origins.get(name, ()), self.work(name, op, one, passes[one.target]), effort=scale * effort_of(op))
-            for name, op, one in ((name, sources[name], compiled_for[name]) for name in missing)
-        ]
+        jobs = self.jobs({name: sources[name] for name in missing}, compiled_for, passes)
         for target in self.devices.values():
             prepare(target)
         host = passes[self.options.on(HOST).target]
@@ -318,11 +308,32 @@ class Compilation:
         for name, data in zip(missing, results, strict=True):
             packed[name] = data
             if cache is not None:
-                asked = KernelCode.unpack(data).asked
-                cache.publish_kernel(cache.note_asked(keys[name], self.options.records, asked), data)
+                self.publish(cache, keys[name], data)
         kernels = made | {name: KernelCode.unpack(packed[name]) for name in sources}
         self.account(kernels, missing)
         return kernels
+
+    def keys(self, sources: Mapping[str, FuncOp], how: Mapping[str, str]) -> dict[str, str]:
+        """The keys of kernels in the cache: of the source, `how` it is compiled, and a schedule written by hand."""
+        handed = self.options.schedules
+        by_hand = dict(handed.texts if handed else ())
+        return {name: key_of([str(op), how[name], by_hand.get(name, "")]) for name, op in sources.items()}
+
+    def jobs(
+        self,
+        sources: Mapping[str, FuncOp],
+        compiled_for: Mapping[str, Options],
+        passes: Mapping[str, list[ModulePass]],
+    ) -> list[Job]:
+        """The jobs that compile kernels, with the options of each one's device and the passes of its target."""
+        origins = self.origins()
+        scale = VALIDATED_EFFORT if self.options.validate else 1
+        jobs: list[Job] = []
+        for name, op in sources.items():
+            one = compiled_for[name]
+            work = self.work(name, op, one, passes[one.target])
+            jobs.append(Job(name, origins.get(name, ()), work, effort=scale * effort_of(op)))
+        return jobs
 
     def results(self, jobs: Sequence[Job], overlap: Overlap | None) -> list[bytes]:
         """What the jobs return; `overlap` is done at the same time."""
@@ -338,6 +349,11 @@ class Compilation:
         """A kernel of the cache that was compiled with what the records answer now."""
         found = (cache.kernel(one) for one in cache.keys(key, self.options.records))
         return next((data for data in found if data is not None), None)
+
+    def publish(self, cache: Cache, key: str, data: bytes) -> None:
+        """Put the code of a kernel into the cache, beside what the records answered."""
+        asked = KernelCode.unpack(data).asked
+        cache.publish_kernel(cache.note_asked(key, self.options.records, asked), data)
 
     def external(self, function: FuncOp) -> KernelCode:
         """The code of a kernel that an external compiler makes, in this process."""
