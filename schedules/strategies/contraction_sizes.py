@@ -47,7 +47,7 @@ from mlc.targets.cost.thresholds import (
     WIDENED_VECTORS,
     WOVEN_REGISTERS,
 )
-from mlc.targets.cost.tiles import Strips, even_split, register_tile, sliding_rows
+from mlc.targets.cost.tiles import RegisterTile, Strips, even_split, register_tile, sliding_rows
 from mlc.targets.cost.windows import Row, window_tile
 from mlc.targets.matrix import MATRIX_PRODUCT_CYCLES, MATRIX_ROWS, MATRIX_SUMS
 from mlc.targets.target import Target
@@ -85,64 +85,78 @@ class ContractionSizes:
 
     def tile(self) -> TileSize:
         """The register tile of least cost in the cost model."""
-        e, r = self.stage.extents, self.roles
-        rows = e[r.rows] if r.rows is not None else 1
-        least = OPEN_ROWS if r.rows in self.stage.symbolic else 1
-        rows = max(rows, least)
-        lanes = e[r.lanes]
-        if r.dot and self._reads_lines():
-            return TileSize(1, 1, 1, depth=DOT_LINES)
+        r = self.roles
+        rows = max(self.stage.extents[r.rows] if r.rows is not None else 1, self._least_rows)
         if r.dot:
-            rows = even_split(rows, DOT_ROWS)
-            return TileSize(rows, 1, even_split(lanes, min(DOT_COLUMNS, self.target.vector_registers // 2 // rows)))
+            return self._dot_tile(rows)
         if (matrix := matrix_tile(self.stage, r, self.target, self._packed_vectors())) is not None:
             return TileSize(*matrix[:3], words=matrix.words)
-        scalar_loads = not r.scalar.uses(r.lanes)
         if self.slides:
             return self._sliding_tile(rows)
-        if (pixels := self._side_by_side()) > 1:
-            per_lane = pixels * lanes // self.width
-            columns = self._most_columns()
-            unit = per_lane if r.column_blocks is None else columns * per_lane
-            t = register_tile(ceil(rows / pixels), columns * per_lane, self.target, pixels, scalar_loads, unit)
-            return TileSize(t.rows * pixels, max(1, t.vectors // per_lane), lanes, pixels)
-        if lanes <= self.width or r.columns is not None:
-            per_lane = ceil(lanes / self.width)
-            columns = self._most_columns()
-            unit = 1 if r.column_blocks is None else columns * per_lane
-            threads = self.threads if self._prefetches_panels() and self._rows_per_panel() <= STREAM_SHARED_ROWS else 1
-            t = register_tile(
-                rows,
-                columns * per_lane,
-                self.target,
-                self._reserved(),
-                scalar_loads,
-                unit,
-                threads=threads,
-                row_threads=self._row_threads(),
-                least=least,
-                strips=self._strips(),
-            )
-            if t.vectors >= per_lane:
-                return TileSize(t.rows, t.vectors // per_lane, lanes)
-        vectors = ceil(lanes / self.width)
-        t = register_tile(
+        if self._side_by_side() > 1:
+            return self._side_by_side_tile(rows)
+        return self._narrow_tile(rows) or self._wide_tile(rows)
+
+    @property
+    def _least_rows(self) -> int:
+        """The rows that a tile has at least."""
+        return OPEN_ROWS if self.roles.rows in self.stage.symbolic else 1
+
+    @property
+    def _loads_scalars(self) -> bool:
+        """Whether a step loads one scalar for each row, not a vector for each sum."""
+        return not self.roles.scalar.uses(self.roles.lanes)
+
+    def _dot_tile(self, rows: int) -> TileSize:
+        """The register tile of sums over lanes."""
+        if self._reads_lines():
+            return TileSize(1, 1, 1, depth=DOT_LINES)
+        rows, lanes = even_split(rows, DOT_ROWS), self.stage.extents[self.roles.lanes]
+        return TileSize(rows, 1, even_split(lanes, min(DOT_COLUMNS, self.target.vector_registers // 2 // rows)))
+
+    def _side_by_side_tile(self, rows: int) -> TileSize:
+        """The register tile of rows that share a vector."""
+        r, pixels, columns = self.roles, self._side_by_side(), self._most_columns()
+        lanes = self.stage.extents[r.lanes]
+        per_lane = pixels * lanes // self.width
+        unit = per_lane if r.column_blocks is None else columns * per_lane
+        t = register_tile(ceil(rows / pixels), columns * per_lane, self.target, pixels, self._loads_scalars, unit)
+        return TileSize(t.rows * pixels, max(1, t.vectors // per_lane), lanes, pixels)
+
+    def _narrow_tile(self, rows: int) -> TileSize | None:
+        """The register tile of whole columns; None without columns, and where one is wider than the best tile."""
+        r, lanes = self.roles, self.stage.extents[self.roles.lanes]
+        if lanes > self.width and r.columns is None:
+            return None
+        per_lane, columns = ceil(lanes / self.width), self._most_columns()
+        unit = 1 if r.column_blocks is None else columns * per_lane
+        threads = self.threads if self._prefetches_panels() and self._rows_per_panel() <= STREAM_SHARED_ROWS else 1
+        t = self._register_tile(rows, columns * per_lane, unit, threads)
+        return TileSize(t.rows, t.vectors // per_lane, lanes) if t.vectors >= per_lane else None
+
+    def _wide_tile(self, rows: int) -> TileSize:
+        """The register tile of a part of the lanes."""
+        lanes = self.stage.extents[self.roles.lanes]
+        threads = self.threads if self._rows_per_panel() <= MOST_ROWS else 1
+        widens = self._widens(rows) and not self.widens_panels
+        t = self._register_tile(rows, ceil(lanes / self.width), self._packed_vectors(), threads, widens)
+        return TileSize(t.rows, 1, min(lanes, t.vectors * self.width))
+
+    def _register_tile(self, rows: int, vectors: int, unit: int, threads: int, widens: bool = False) -> RegisterTile:
+        """The register tile of least cost for this many rows and vectors: `register_tile`."""
+        return register_tile(
             rows,
             vectors,
             self.target,
             self._reserved(),
-            scalar_loads,
-            self._packed_vectors(),
-            threads=self.threads if self._rows_per_panel() <= MOST_ROWS else 1,
+            self._loads_scalars,
+            unit,
+            threads=threads,
             row_threads=self._row_threads(),
-            least=least,
+            least=self._least_rows,
             strips=self._strips(),
-            widens=self._widens(rows) and not self.widens_panels,
+            widens=widens,
         )
-        wide = t.vectors * self.width
-        if wide >= lanes:
-            wide = lanes
-        return TileSize(t.rows, 1, wide)
 
     def _row_threads(self) -> int:
         """The threads to which tiles of rows are dealt out if the rows are all pixels of a picture; else 1."""
