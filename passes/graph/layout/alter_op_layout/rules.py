@@ -104,25 +104,14 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     last = computes_channels_last(op, block, v.target)
     if not known.outer and not last and (made := convolution_on_planes(op, v, block)) is not None:
         return made
-    wide = v.matrix_block(op, block)
     if op.groups == 1:
-        inner = whole_words(known.inner or near_block(channels, whole_block(channels, wide, block), x, v), x, w, block)
-        reads = block if wide > block and feeds_depthwise(op.result) else wide
-        outer = known.outer or v.channel_block(outputs, whole_block(outputs, reads, block))
-        kernel = kernel_name(inner, outer, words(x, w, inner))
+        inner, outer, kernel = _dense_blocks(op, v, block, channels, outputs)
     elif inputs == 1 and op.groups == channels == outputs:
         inner = outer = known.outer or (channels if last else v.channel_block(channels, block))
         word = words(x, w, 0) if op.dilation[1] == 1 and op.out_dtype == "int32" else 1
         kernel = kernel_name(0, outer) + (f"{word}w" if word > 1 else "")
-    elif (side := groups_in_block(inputs, outputs // op.groups, op.groups, block)) > 1:
-        inner, outer = side * inputs, side * (outputs // op.groups)
-        kernel = kernel_name(inputs, outer)
     else:
-        halves = in_halves(block, v.target)
-        inner, outer = (divisor_block(n, wide, halves) for n in (inputs, outputs // op.groups))
-        if inner % (word := words(x, w, inputs)):
-            inner = words_block(inputs, wide, word)
-        kernel = kernel_name(inner, outer, word)
+        inner, outer, kernel = _grouped_blocks(op, v, block, inputs, outputs // op.groups)
     if inner == 1 and outer == 1:
         return None
     weight = w if kernel == "OIHW" else v.make(LayoutTransformOp, w, src="OIHW", dst=kernel)
@@ -140,6 +129,26 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
     made = defining_op(new, Conv2dOp)
     assert made is not None
     return made.out_layout, new
+
+
+def _dense_blocks(op: Conv2dOp, v: Versions, block: int, channels: int, outputs: int) -> tuple[int, int, str]:
+    """The blocks of input and output channels of a convolution without groups, and the layout of its kernel."""
+    (x, w), known, wide = op.operands, v.recorded.at(op), v.matrix_block(op, block)
+    inner = whole_words(known.inner or near_block(channels, whole_block(channels, wide, block), x, v), x, w, block)
+    reads = block if wide > block and feeds_depthwise(op.result) else wide
+    outer = known.outer or v.channel_block(outputs, whole_block(outputs, reads, block))
+    return inner, outer, kernel_name(inner, outer, words(x, w, inner))
+
+
+def _grouped_blocks(op: Conv2dOp, v: Versions, block: int, inputs: int, outputs: int) -> tuple[int, int, str]:
+    """As `_dense_blocks`, with groups that have `inputs` and `outputs` channels each."""
+    if (side := groups_in_block(inputs, outputs, op.groups, block)) > 1:
+        return side * inputs, side * outputs, kernel_name(inputs, side * outputs)
+    (x, w), wide, halves = op.operands, v.matrix_block(op, block), in_halves(block, v.target)
+    inner, outer = (divisor_block(n, wide, halves) for n in (inputs, outputs))
+    if inner % (word := words(x, w, inputs)):
+        inner = words_block(inputs, wide, word)
+    return inner, outer, kernel_name(inner, outer, word)
 
 
 def pads_with_layout(op: Conv2dOp, picture: SSAValue, block: int) -> bool:
