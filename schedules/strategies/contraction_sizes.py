@@ -56,6 +56,8 @@ MOST_TILE_ROWS = 32
 """Rows of a register tile that tuning tries, at most: the registers of AVX-512."""
 MOST_TILE_VECTORS = 8
 """Vectors of a register tile's row that tuning tries, at most."""
+LEAST_PAIRS = 2
+"""Pairs of rows that share vectors in a register tile, at least: sums of fewer wait for each other."""
 MOST_COLUMN_PARTS = 16
 """Parts of the columns that tuning tries, at most."""
 
@@ -251,7 +253,11 @@ class ContractionSizes:
             return 1
         if lanes > SHARED_LANES_VECTORS * self.width or (self.target.splits_vectors and not self.slides):
             return 1
-        return 2 if 2 * (lanes % self.width) == self.width else 1
+        if 2 * (lanes % self.width) != self.width:
+            return 1
+        per_pair = 2 * lanes // self.width
+        fits = LEAST_PAIRS * per_pair + per_pair + 1 <= self.target.vector_registers - 2
+        return 2 if fits or self.slides else 1
 
     @property
     def slides(self) -> bool:

@@ -4,10 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from small_graphs import Small, mismatches, onnxruntime_results
 
 import mlc
 from mlc import te
 from mlc.dialects.te import FuncOp
+from mlc.runtime.cpu import refusal
 from mlc.schedules.knobs import given
 from mlc.schedules.strategy import choose_schedule
 from mlc.targets.target import Target
@@ -173,3 +175,13 @@ def test_the_knob_decides_whether_panels_are_widened(rows: int, value: str, wide
     with given({"widen": value}):
         schedule = choose_schedule(narrow_product(rows, 96, 64, "float16"), Target.parse("x86-64-v3"), 1)
     assert ("sched.cache_read" in str(schedule)) is widened
+
+
+@pytest.mark.parametrize(("rows", "units"), [(12, 20), (6, 28), (3, 36), (14, 12)])
+def test_half_a_vector_that_rows_share_leaves_registers(rows: int, units: int, capsys: pytest.CaptureFixture[str]):
+    s = Small(case="units")
+    s.out(s.op("MatMul", s.x(rows, 40), s.w(40, units)))
+    exe = mlc.compile(mlc.load(s.proto()), target="x86-64-v3", threads=1, cache=False)
+    assert "native vectors" not in capsys.readouterr().err
+    if refusal(exe.artifact.model) is None:
+        assert mismatches(s, exe, onnxruntime_results(s)) == []
