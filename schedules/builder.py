@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from mlc.dialects import sched
 from mlc.dialects.index import Index
 from mlc.dialects.sched import BLOCK, LOOP
+from mlc.dialects.value_names import value_name
 from mlc.schedules.knobs import chosen
 
 Factor = int | SSAValue | None
@@ -48,7 +49,7 @@ class ScheduleBuilder:
     def add(self, op: Operation, names: Sequence[str] = ()) -> list[SSAValue]:
         """Any sched op; its results, named."""
         for result, name in zip(op.results, names, strict=False):
-            result.name_hint = name
+            result.name_hint = value_name(name)
         self.body.add_op(op)
         return list(op.results)
 
@@ -93,7 +94,7 @@ class ScheduleBuilder:
         value = chosen(name, values, default)
         if len(values) > 1 and name not in self.knobs:
             self.knobs[name] = op = sched.KnobOp.make(name, values, default, value)
-            op.result.name_hint = _identifier(name)
+            op.result.name_hint = value_name(_identifier(name))
         return cast("T", value)
 
     # --- loops --------------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ from mlc.dialects.loop.bounds import verify_bounds
 from mlc.dialects.loop.values import tile_type
 from mlc.dialects.syntax.recipes.probe import VerifiedAround, is_probe
 from mlc.dialects.text import TextOp, parse_defined
+from mlc.dialects.value_names import value_name
 
 SCOPES = ("local", "shared", "global")
 
@@ -89,7 +90,7 @@ class AllocOp(IRDLOperation):
         if exprs:
             properties["sizes"] = IndexMapAttr.get(exprs)
         op = AllocOp.create(operands=dims, properties=properties, result_types=[type])
-        op.result.name_hint = name
+        op.result.name_hint = value_name(name)
         return op
 
     @property

@@ -42,6 +42,7 @@ from mlc.dialects.syntax.lexer import VALUE_TEXT
 from mlc.dialects.syntax.recipes.probe import IsolatedKernel
 from mlc.dialects.syntax.token_parser import TokenParser
 from mlc.dialects.text import parse_bindings, parse_kernel, print_bindings, print_kernel
+from mlc.dialects.value_names import value_name
 from mlc.support.errors import did_you_mean
 
 FOR_KINDS = ("serial", "parallel", "vectorized", "unrolled")
@@ -174,7 +175,7 @@ class ForOp(IRDLOperation):
         if body is None:
             body = Region(Block(arg_types=[IndexType(), *types]))
             if name:
-                body.block.args[0].name_hint = name
+                body.block.args[0].name_hint = value_name(name)
         return ForOp.create(
             operands=[*dims, *iter_args],
             properties={"bounds": IndexMapAttr.get(exprs), "kind": KINDS[kind]},

@@ -38,6 +38,7 @@ from mlc.dialects.syntax.recipes.probe import open_dense
 from mlc.dialects.syntax.recipes.repeated_functions import RepeatedFunctions
 from mlc.dialects.syntax.recipes.repeated_ops import RepeatedOps
 from mlc.dialects.syntax.token_parser import HexElement, Hole, TokenParser, ValueNames
+from mlc.dialects.value_names import value_name
 from mlc.support.collector import uncollected
 from mlc.support.diagnostics import Diagnostic, Place, one_line, place_of_op, place_of_parse_error
 from mlc.support.errors import UserError, diagnostic_text
@@ -188,7 +189,7 @@ class SourceParser(TokenParser):
         for name, value in zip(names, op.results, strict=False):
             self.ssa_values[name] = (value,)
             if "_" in name:
-                value.name_hint = name if not name[0].isdigit() else None
+                value.name_hint = value_name(name)
             elif not name[0].isdigit():
                 value._name = name  # pyright: ignore[reportPrivateUsage] - the setter would look for what to shorten
         op.location = self._location(self.begin(start) if names else start)

@@ -13,6 +13,7 @@ from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRToken, MLIRTokenKind, PunctuationSpelling
 
 from mlc.dialects.syntax.lexer import VALUE_NAME, SourceToken, make_span
+from mlc.dialects.value_names import value_name
 
 T = TypeVar("T")
 
@@ -135,6 +136,12 @@ class TokenParser(Parser):
     def argument(self, match: re.Match[str], type: Attribute) -> Parser.Argument:
         """The block argument whose name is the first group of a match in the text."""
         return Parser.Argument(make_span(Span, *match.span(1), self._parser_state.lexer.input), type)
+
+    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Span[Any]) -> None:
+        super()._register_ssa_definition(name, values, span)
+        if "_" in name:
+            for value in values:
+                value.name_hint = value_name(name)
 
     def parse_optional_punctuation(self, punctuation: PunctuationSpelling) -> PunctuationSpelling | None:
         state, kind = self._parser_state, KIND_BY_PUNCTUATION_SPELLING.get(punctuation)

@@ -30,6 +30,7 @@ from mlc.dialects.te_builder.indices import StageBuilder
 from mlc.dialects.te_builder.loop_body import LoopBodyBuilder
 from mlc.dialects.te_builder.tensors import check_name
 from mlc.dialects.te_extern import ExternOp, buffer_types, empty_body
+from mlc.dialects.value_names import value_name
 from mlc.support.errors import UserError
 
 LoopBody = Callable[[LoopBodyBuilder, Sequence[SSAValue], Sequence[SSAValue]], object]
@@ -138,7 +139,7 @@ def extern(
     sizes = _Sizes([n for shape in (*(t.shape for t in inputs), *shaped) for n in shape if isinstance(n, DimExpr)])
     op = _made(name, inputs, values, types, body, shaped, [k for k, unsigned in enumerate(signs) if unsigned], sizes)
     for result in op.results:
-        result.name_hint = name
+        result.name_hint = value_name(name)
     if (kernel := builder.current_kernel()) is not None:
         kernel.place(op)
     made = [

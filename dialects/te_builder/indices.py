@@ -17,6 +17,7 @@ from mlc.dialects import te
 from mlc.dialects.graph.dims import Dim, DimExpr, FloorDiv
 from mlc.dialects.index import UNBOUNDED, UNKNOWN, Index, Range, axis_range, compact, const, dim
 from mlc.dialects.scalar import INDEX
+from mlc.dialects.value_names import value_name
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class StageBuilder:
         self.reduce: dict[ReduceAxis, int] = {}
         self._indices: dict[Index, SSAValue] = {}
         for arg, name in zip(self.block.args, names, strict=True):
-            arg.name_hint = name
+            arg.name_hint = value_name(name)
         self.axes = [IndexExpr(self, dim(k)) for k in range(len(extents))]
         for axis in reduce:
             self.number(axis)
@@ -72,7 +73,7 @@ class StageBuilder:
         found = self.reduce.get(axis)
         if found is None:
             arg = self.block.insert_arg(INDEX, len(self.block.args))
-            arg.name_hint = axis.name
+            arg.name_hint = value_name(axis.name)
             found = self.reduce[axis] = self.new_value(arg, _range(axis.extent))
         return found
 
@@ -152,7 +153,7 @@ def symbol_value(size: DimExpr) -> SSAValue:
     value = SYMBOL_VALUES.get(size)
     if value is None:
         value = SYMBOL_VALUES[size] = Block(arg_types=[INDEX]).args[0]
-        value.name_hint = re.sub(r"\W+", "_", str(size))
+        value.name_hint = value_name(re.sub(r"\W+", "_", str(size)))
     return value
 
 

@@ -26,6 +26,7 @@ from mlc.dialects.te_builder.indices import SYMBOL_VALUES, index_of
 from mlc.dialects.te_builder.stages import KernelBuilder, copy_of
 from mlc.dialects.te_builder.tensors import Tensor
 from mlc.dialects.te_extern import ExternOp
+from mlc.dialects.value_names import value_name
 from mlc.support.errors import UserError
 
 
@@ -59,11 +60,11 @@ def func(name: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> te.F
         if not isinstance(value, BlockArgument) or value in mapping:
             raise UserError(f"expected the inputs of te.func to be placeholders, each once, but got '{tensor.name}'")
         mapping[value] = arg
-        arg.name_hint = tensor.name
+        arg.name_hint = value_name(tensor.name)
     for symbol, arg in zip(symbols, block.args[len(inputs) :], strict=True):
         if symbol in SYMBOL_VALUES:
             mapping[SYMBOL_VALUES[symbol]] = arg
-        arg.name_hint = "_x_".join(symbol.symbols())
+        arg.name_hint = value_name("_x_".join(symbol.symbols()))
     kernel = KernelBuilder(block)
     for output in outputs:
         _copy_stages(kernel, _value(output), mapping)

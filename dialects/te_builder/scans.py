@@ -15,6 +15,7 @@ from mlc.dialects.te_builder.kernels import dependences
 from mlc.dialects.te_builder.stages import copy_of, current_kernel
 from mlc.dialects.te_builder.tensors import Tensor
 from mlc.dialects.te_extern import ExternOp
+from mlc.dialects.value_names import value_name
 from mlc.support.errors import UserError
 
 Tensors = Tensor | Sequence[Tensor]
@@ -117,7 +118,7 @@ def _scan_op(inits: Sequence[Tensor], updates: Sequence[SSAValue], states: Seque
     block = Block(arg_types=[v.type for v in values])
     mapping: dict[SSAValue, SSAValue] = {}
     for value, arg, tensor in zip(values, block.args, states, strict=True):
-        arg.name_hint = tensor.name
+        arg.name_hint = value_name(tensor.name)
         mapping[value] = arg
     for op in _in_the_loop(updates, set(values), name):
         copy = op.clone(mapping)
@@ -128,7 +129,7 @@ def _scan_op(inits: Sequence[Tensor], updates: Sequence[SSAValue], states: Seque
     exprs, symbols = compact([sizes.index(states[0].shape[0])], sizes.values)
     op = te.ScanOp.make(name, [i.value for i in inits if i.value is not None], exprs[0], symbols, Region(block))
     for result, tensor in zip(op.results, states, strict=True):
-        result.name_hint = tensor.name
+        result.name_hint = value_name(tensor.name)
     try:
         op.verify(verify_nested_ops=False)
     except VerifyException as error:

@@ -21,6 +21,7 @@ from mlc.dialects.te_builder.reductions import Reduction, as_signed
 from mlc.dialects.te_builder.scalars import Scalar
 from mlc.dialects.te_builder.tensors import Tensor, sizes_of, te_type
 from mlc.dialects.te_extern import ExternOp
+from mlc.dialects.value_names import value_name
 from mlc.support.errors import UserError
 
 # Attribute of a stage that te-inline does not inline, because its elements are read many times.
@@ -134,7 +135,7 @@ def _finish(
     n = len(shape)
     op = te.ComputeOp.make(name, exprs[:n], exprs[n:], combiner, types, Region(stage.block), symbols)
     for result in op.results:
-        result.name_hint = name
+        result.name_hint = value_name(name)
     return op
 
 

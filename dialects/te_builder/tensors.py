@@ -27,6 +27,7 @@ from mlc.dialects.te_builder.indices import (
     current_stage,
 )
 from mlc.dialects.te_builder.scalars import Number, Scalar, constant, signless, where
+from mlc.dialects.value_names import value_name
 from mlc.support.errors import UserError
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def table(values: ArrayLike, dtype: DTypeLike | None = None, name: str = "table"
     else:
         dense = DenseIntOrFPElementsAttr(t, BytesAttr(np.ascontiguousarray(array).tobytes()))
     op = te.TableOp.make(dense)
-    op.result.name_hint = name
+    op.result.name_hint = value_name(name)
     return Tensor(op.result, array.shape, element, unsigned, name)
 
 
@@ -213,6 +214,6 @@ def placeholder(shape: Sequence[Dim], dtype: DTypeLike = "float32", name: str = 
     element, unsigned = element_of_dtype(dtype)
     sizes = sizes_of(shape)
     arg = Block(arg_types=[te_type(element, sizes)]).args[0]
-    arg.name_hint = name
+    arg.name_hint = value_name(name)
     _PLACEHOLDERS[arg.owner] = (sizes, unsigned)
     return Tensor(arg, sizes, element, unsigned, name)

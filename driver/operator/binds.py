@@ -29,6 +29,7 @@ from mlc.dialects.attributes import (
 from mlc.dialects.constants import integers
 from mlc.dialects.graph.dims import DimExpr, DimsAttr
 from mlc.dialects.index import TYPICAL, Index, IndexMapAttr, const, dim
+from mlc.dialects.value_names import value_name
 from mlc.support.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def _add_arguments(kernel: te.FuncOp | loop.FuncOp, sizes: Sequence[DimExpr]) ->
     before = index_arguments(kernel)
     block = kernel.body.block
     for size in sizes[len(before) :]:
-        block.insert_arg(IndexType(), len(block.args)).name_hint = str(size)
+        block.insert_arg(IndexType(), len(block.args)).name_hint = value_name(str(size))
     kernel.properties["function_type"] = FunctionType.from_lists(
         [a.type for a in block.args], list(kernel.function_type.outputs)
     )

@@ -21,6 +21,7 @@ from xdsl.utils.exceptions import VerifyException
 from mlc.dialects.attributes import GRAPH_SYMBOLS
 from mlc.dialects.graph import name_location, tensor
 from mlc.dialects.graph.dims import DimExpr
+from mlc.dialects.value_names import value_name
 from mlc.frontends.common.builder import GraphBuilder, hoist_sources
 from mlc.frontends.common.model import Model, counted_attribute, name_attrs
 from mlc.frontends.common.sizes import EXPECTED_SIZES, Span, check_listed, check_mapping, check_sizes, identifier
@@ -135,7 +136,7 @@ class Importer(GraphBuilder):
             check_sizes(shape, f"{self.source}: input '{printable(info.name)}'")
             dtype = dtype_of(info.type.tensor_type.elem_type, f"{self.source}: input '{info.name}'")
             argument = self.block.insert_arg(tensor(symbols.sizes(shape), dtype), len(self.block.args))
-            argument.name_hint = identifier(info.name)
+            argument.name_hint = value_name(identifier(info.name))
             argument.location = name_location(info.name)
             self.arguments[argument] = info.name
             self.values[info.name] = Value(argument, values.get(info.name), info.name, bound=info.name in values)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from xdsl.ir import Operation
 
 from mlc.dialects import sched
+from mlc.dialects.value_names import value_name
 from mlc.passes.loop.directives.kernel import Kernel
 from mlc.support.errors import UserError
 
@@ -33,7 +34,7 @@ def name_results(kernel: Kernel, op: Operation, names: Sequence[str] = ()) -> No
     for result, name in zip(op.results, names or _names(kernel, op), strict=True):
         if name in taken and names:
             raise UserError(f"{op.name}: expected a new name, but the schedule has a handle %{name}")
-        result.name_hint = _unique(name, taken) if name is not None else None
+        result.name_hint = value_name(_unique(name, taken)) if name is not None else None
         taken.add(result.name_hint)
 
 

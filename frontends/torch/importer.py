@@ -22,6 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects.attributes import GRAPH_SYMBOLS
 from mlc.dialects.graph import DimExpr, name_location, tensor
+from mlc.dialects.value_names import value_name
 from mlc.frontends.common.builder import GraphBuilder, hoist_sources
 from mlc.frontends.common.elementwise import cast
 from mlc.frontends.common.model import Model, name_attrs
@@ -64,7 +65,7 @@ class AtenImporter(GraphBuilder):
         """A new argument of @main, of the type of a fake tensor."""
         type_ = tensor(self.sizes.shape(facts.shape), dtype_of(facts.dtype, f"input '{name}'"))
         argument = self.block.insert_arg(type_, len(self.block.args))
-        argument.name_hint = identifier(name)
+        argument.name_hint = value_name(identifier(name))
         argument.location = name_location(name)
         self.names.append(name)
         self.arguments[argument] = name

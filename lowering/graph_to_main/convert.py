@@ -44,6 +44,7 @@ from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.other_names import counterparts
 from mlc.dialects.scalar import INDEX, byte_size
+from mlc.dialects.value_names import value_name
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_main import control
 from mlc.lowering.graph_to_main.sizes import SizeEmitter
@@ -148,7 +149,7 @@ class Converter:
         outs = [f"out{index}" for index in range(len(returned))]
         hints = [*(argument.name_hint for argument in old.args), *outs, *self.symbols, "weights", "workspace"]
         for argument, hint in zip(block.args, hints, strict=True):
-            argument.name_hint = hint
+            argument.name_hint = value_name(hint)
         first = len(inputs) + len(outputs)
         sizes = SizeEmitter(block, dict(zip(self.symbols, block.args[first:], strict=False)))
         MainWriter(self, sizes, planned, len(inputs)).write(ops, returned, outputs)

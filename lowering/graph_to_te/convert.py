@@ -37,6 +37,7 @@ from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder import builder
 from mlc.dialects.te_builder.builder import KernelBuilder, Tensor
 from mlc.dialects.te_extern import ExternOp
+from mlc.dialects.value_names import value_name
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.graph_to_te import (
     bits,
@@ -101,7 +102,7 @@ def convert_kernel(kernel: func.FuncOp, checked: bool = True) -> te.FuncOp:
     tensors: dict[SSAValue, Tensor] = {}
     given: dict[DimExpr, SSAValue] = dict(zip(symbols, block.args[len(source.args) :], strict=True))
     for symbol, value in given.items():
-        value.name_hint = re.sub(r"\W+", "_", str(symbol))
+        value.name_hint = value_name(re.sub(r"\W+", "_", str(symbol)))
     for k, (old, new) in enumerate(zip(source.args, block.args, strict=False)):
         new.name_hint = old.name_hint or f"arg{k}"
         tensors[old] = builder.tensor_of(new, old.type)

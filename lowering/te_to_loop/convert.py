@@ -22,6 +22,7 @@ from mlc.dialects import loop, te
 from mlc.dialects.index import dim
 from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_extern import ExternOp
+from mlc.dialects.value_names import value_name
 from mlc.lowering.complete import expect_converted
 from mlc.lowering.te_to_loop.body import convert_body
 from mlc.lowering.te_to_loop.extern import convert_extern
@@ -236,7 +237,7 @@ def _block(
     def region(fill: Callable[[Block], None]) -> Region:
         block = Block(arg_types=[INDEX] * len(ivs))
         for arg, name in zip(block.args, names, strict=True):
-            arg.name_hint = f"v{name}"
+            arg.name_hint = value_name(f"v{name}")
         fill(block)
         block.add_op(loop.YieldOp.create())
         return Region(block)

@@ -97,3 +97,11 @@ class Pair(nn.Module):
 
     def forward(self, x):
         return self.product(x[:, :4], x[:, 4:])
+
+
+def test_names_of_numbers():
+    class Product(nn.Module):
+        def forward(self, _0, _1):
+            return (_0 @ _1).relu() + 1
+
+    run_module(Product(), (torch.randn(2, 3), torch.randn(3, 4)))

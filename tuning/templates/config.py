@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 from mlc.dialects import sched
+from mlc.dialects.value_names import value_name
 from mlc.support.errors import UserError, did_you_mean
 from mlc.targets.target import Target
 from mlc.tuning.space import STRATEGY, Knob, KnobValue, Values
@@ -225,7 +226,8 @@ class Config:
         ops: list[sched.KnobOp] = []
         for name, one in self._defined.items():
             op = sched.KnobOp.make(name, tuple(one.candidates), one.fallback, one.value)
-            op.result.name_hint = "".join(c if c.isalnum() else "_" for c in name) if name[0].isalpha() else "knob"
+            plain = "".join(c if c.isalnum() else "_" for c in name) if name[0].isalpha() else "knob"
+            op.result.name_hint = value_name(plain)
             ops.append(op)
         return ops
 

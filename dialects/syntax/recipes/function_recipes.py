@@ -22,6 +22,7 @@ from mlc.dialects.syntax.dense import dense_attribute
 from mlc.dialects.syntax.recipes.function_holes import OpenPart
 from mlc.dialects.syntax.recipes.new_op import new_op
 from mlc.dialects.syntax.recipes.probe import ContextRead, open_number
+from mlc.dialects.value_names import value_name
 
 
 class Slot(int):
@@ -170,7 +171,7 @@ def hint_of(text: str) -> str | None:
     name = text[1:]
     if name[0].isdigit() or (not name.isalnum() and not SSAValue.is_valid_name(name)):
         return None
-    return SSAValue.extract_valid_name(name) if "_" in name else name
+    return value_name(name) if "_" in name else name
 
 
 class RecipeMaker:

@@ -8,8 +8,10 @@ from xdsl.dialects.builtin import ModuleOp, UnitAttr
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
+from xdsl.utils.lexer import Input
 
 from mlc.dialects import DIALECTS
+from mlc.dialects.syntax.source import SourceParser
 from mlc.driver.pipeline.registry import import_target, make_context
 
 FILES = Path(__file__).parents[2] / "filecheck"
@@ -18,6 +20,10 @@ OURS = {name: import_target("dialect", target) for name, target in DIALECTS.item
 
 def parse(text: str) -> ModuleOp:
     return Parser(make_context(), text).parse_module()
+
+
+def source(text: str) -> ModuleOp:
+    return SourceParser(make_context(), Input(text, "names.mlir")).parse_module()
 
 
 def printed(module: ModuleOp, *, generic: bool) -> str:
@@ -76,3 +82,12 @@ def test_every_op_occurs():
     seen = {op.name for modules in MODULES.values() for m in modules for op in m.walk()}
     missing = {op.name for dialect in OURS.values() for op in dialect.operations} - seen
     assert not missing
+
+
+def test_names_that_end_in_numbers():
+    arguments = ", ".join(f"%{name}: f32" for name in ("_0", "_0_1", "a_1_2", "a", "a_4"))
+    lines = ["%_1 = arith.addf %_0, %_0_1 : f32", "%_1_2 = arith.addf %_1, %a_1_2 : f32"]
+    text = "\n".join([f"func.func @f({arguments}) -> f32 {{", *lines, "func.return %_1_2 : f32", "}"])
+    once = printed(source(text).clone().clone(), generic=False)
+    assert "@f(%0: f32, %1: f32, %a: f32, %a_1: f32, %a_2: f32)" in once
+    assert printed(source(once), generic=False) == once

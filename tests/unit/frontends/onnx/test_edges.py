@@ -130,6 +130,18 @@ def test_beside_others(name: str):
     np.testing.assert_allclose(result, np.asarray(expected), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["_0", "_0_1", "%0", "/0", "-1"])
+def test_a_name_of_numbers(name: str):
+    nodes = [node("Relu", [name], ["t"]), node("Softmax", ["t"], ["u"]), node("Neg", ["u"], ["y"])]
+    proto = model_of(nodes, {name: WIDE})
+    dim = proto.graph.input[0].type.tensor_type.shape.dim[0]
+    dim.dim_param = "_0"
+    exe = mlc.compile(proto, threads=1)
+    assert [spec.name for spec in exe.inputs] == [name]
+    (expected,) = expected_of(proto, {name: WIDE})
+    np.testing.assert_allclose(exe({name: WIDE})["y"], expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_few_boxes(count: int):
     boxes, scores = (RNG.random((2, count, n)).astype(np.float32) for n in (4, 1))

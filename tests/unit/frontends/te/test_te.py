@@ -102,6 +102,16 @@ def test_one_stage_in_two_kernels_and_names_made_unique():
     np.testing.assert_array_equal(interp.run(second, [np.zeros(4, np.float32)])[0], 1)
 
 
+def test_names_of_numbers():
+    n = te.var("_3")
+    x = te.placeholder((n,), name="_0")
+    y = te.compute((n,), lambda i: x[i] + 1, name="_0_1")
+    array = grid(5)
+    np.testing.assert_array_equal(
+        mlc.build(te.func("f", [x], [te.compute((n,), lambda i: y[i] * 2, "%1")]))(array), (array + 1) * 2
+    )
+
+
 def test_wide_runs_in_f64_and_large_grids_in_pieces(monkeypatch):
     a = te.placeholder((40, 30))
     k = te.reduce_axis(30)
