@@ -37,6 +37,8 @@ ACTIVATIONS = {
     "threshold": lambda x: F.threshold(x, 0.1, 20),
     "glu": lambda x: F.glu(x, 1),
     "softplus_beta": lambda x: F.softplus(x, 2.0),
+    "softplus_threshold": lambda x: F.softplus(x, 2.0, 0.5),
+    "softplus_below": lambda x: F.softplus(x, -1.5, -1.0),
     "sigmoid": torch.sigmoid,
     "tanh": torch.tanh,
     "softmax": lambda x: F.softmax(x, 1),

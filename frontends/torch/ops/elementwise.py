@@ -242,13 +242,14 @@ def _mish(call: AtenCall, x: Value) -> Value:
 
 
 def _softplus(call: AtenCall, x: Value) -> Value:
-    # log(1 + exp(beta * x)) / beta
-    beta = float(call.get("beta", 1))
-    return (
-        call.emit(g.SoftplusOp, x)
-        if beta == 1
-        else divide(call, call.emit(g.SoftplusOp, multiply(call, x, beta)), beta)
-    )
+    # log(1 + exp(beta * x)) / beta, and x where beta * x is above the threshold
+    beta, threshold = float(call.get("beta", 1)), float(call.get("threshold", 20))
+    scaled = x if beta == 1 else multiply(call, x, beta)
+    result = call.emit(g.SoftplusOp, scaled)
+    result = result if beta == 1 else divide(call, result, beta)
+    if threshold >= 20 and dtype_like(x) != np.float64:  # from there on the two are the same in f32
+        return result
+    return select(call, binary(call, g.GreaterOp, scaled, threshold), x, result)
 
 
 def _elu(call: AtenCall, x: Value) -> Value:
