@@ -359,7 +359,8 @@ def _top_k(node: Node, own: Converter) -> Result:
 
 NEUTRAL: dict[str, float] = {
     "ReduceSum": 0, "ReduceL1": 0, "ReduceL2": 0, "ReduceSumSquare": 0, "ReduceMean": 0, "ReduceProd": 1,
-    "ReduceMax": -math.inf, "ReduceMin": math.inf, "ArgMax": -math.inf, "ArgMin": math.inf,
+    "ReduceMax": -math.inf, "ReduceMin": math.inf, "ReduceLogSumExp": -math.inf, "ArgMax": -math.inf,
+    "ArgMin": math.inf,
 }  # fmt: skip
 """The neutral element of each reduction."""
 

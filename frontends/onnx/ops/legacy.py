@@ -96,10 +96,9 @@ def _upsample(node: Node, own: Converter) -> Result:
 
 
 def _log_sum(node: Node) -> Value:
-    """ReduceLogSum and ReduceLogSumExp in f64, like the function bodies of later opsets."""
+    """ReduceLogSum in f64, like the function body of later opsets."""
     x, axes = node.input(0), node.attr("axes") or list(range(len(node.input(0).shape)))
     wide = cast(node, x, np.float64)
-    wide = node.emit(g.ExpOp, wide) if node.proto.op_type == "ReduceLogSumExp" else wide
     total = node.emit(g.SumOp, wide, axes=tuple(axes), keepdims=bool(node.attr("keepdims", 1)))
     return cast(node, node.emit(g.LogOp, total), dtype_like(x))
 
@@ -126,5 +125,4 @@ CONVERTERS: dict[str, Converter | Wraps] = {
     "Upsample": wraps("resize", _before(7, _upsample)),
     "Selu": _only_before(6, _selu),
     "ReduceLogSum": _only_before(18, _log_sum),
-    "ReduceLogSumExp": _only_before(18, _log_sum),
 }

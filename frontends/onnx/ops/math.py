@@ -11,7 +11,7 @@ import numpy as np
 from mlc.dialects import graph as g
 from mlc.dialects.graph import GraphOp
 from mlc.dialects.graph.types import broadcast
-from mlc.frontends.common.elementwise import binary, cast, full, subtract
+from mlc.frontends.common.elementwise import add, binary, cast, full, reduce, select, subtract
 from mlc.frontends.common.movement import reshape, transpose
 from mlc.frontends.common.ops.einsum import einsum
 from mlc.frontends.common.ops.hyperbolic import acosh, asinh, atanh
@@ -125,6 +125,26 @@ def _applied(node: Node, x: Value, before: Callable[[Node, Value], Value] | None
 
 def _square(node: Node, x: Value) -> Value:
     return node.emit(g.MultiplyOp, x, x)
+
+
+def _log_sum_exp(node: Node) -> Value:
+    """ReduceLogSumExp in f64, of the distances from the maximum, where that is finite, so that nothing overflows."""
+    x, axes = node.input(0), node.ints(1, "axes")
+    if not axes and (node.attr("noop_with_empty_axes", 0) or not x.shape):
+        return x
+    axes = axes or list(range(len(x.shape)))
+    wide, kept = cast(node, x, np.float64), bool(node.attr("keepdims", 1))
+    if any(x.shape[axis] == 0 for axis in axes):
+        most = node.array(0.0, like=wide)
+    else:
+        most = reduce(node, g.MaxOp, wide, axes, keepdims=True)
+    most = select(node, binary(node, g.LessOp, node.emit(g.AbsOp, most), math.inf), most, 0.0)
+    total = reduce(node, g.SumOp, node.emit(g.ExpOp, subtract(node, wide, most)), axes, keepdims=True)
+    y = add(node, node.emit(g.LogOp, total), most)
+    if not kept:
+        dropped = {axis % len(x.shape) for axis in axes}
+        y = reshape(node, y, [size for axis, size in enumerate(x.shape) if axis not in dropped])
+    return cast(node, y, dtype_like(x))
 
 
 def _arg(op: type[GraphOp]) -> Converter:
@@ -325,6 +345,7 @@ CONVERTERS: dict[str, Converter] = {
     "ReduceSumSquare": _reduce(g.SumOp, before=_square),
     "ReduceL2": _reduce(g.SumOp, before=_square, after=g.SqrtOp),
     "ReduceL1": _reduce(g.SumOp, before=lambda node, x: node.emit(g.AbsOp, x)),
+    "ReduceLogSumExp": _log_sum_exp,
     "ArgMax": _arg(g.ArgmaxOp),
     "ArgMin": _arg(g.ArgminOp),
     "Softmax": _softmax(g.SoftmaxOp),

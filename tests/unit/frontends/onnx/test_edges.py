@@ -130,6 +130,20 @@ def test_beside_others(name: str):
     np.testing.assert_allclose(result, np.asarray(expected), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("axes", [(1,), (0, -1), ()])
+def test_a_logarithm_of_a_sum_does_not_overflow(opset: int, axes: tuple[int, ...]):
+    rows = [[1000, 1001, -5], [-np.inf, -np.inf, -np.inf], [-2000, -2001, -2002], [0.5, np.inf, -np.inf]]
+    arrays = [np.array(rows[:1] + rows[2:3], np.float32), np.array(rows, np.float64), np.zeros((2, 0), np.float32)]
+    for x in (*arrays, np.array([[3, 4], [100, 1000]], np.int32)):
+        given = {"constants": {"a": i64(*axes)}} if opset >= 18 else {}
+        attributes: dict[str, Any] = {"axes": axes} if opset < 18 and axes else {}
+        for keepdims in (0, 1):
+            proto = one_node("ReduceLogSumExp", {"x": x}, **given, opset=opset, keepdims=keepdims, **attributes)
+            (result,) = run_function(import_model(proto).main, [x], {})
+            np.testing.assert_allclose(result, expected_of(proto, {"x": x})[0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["_0", "_0_1", "%0", "/0", "-1"])
 def test_a_name_of_numbers(name: str):
     nodes = [node("Relu", [name], ["t"]), node("Softmax", ["t"], ["u"]), node("Neg", ["u"], ["y"])]
