@@ -8,7 +8,7 @@ import numpy as np
 
 from mlc.dialects import graph as g
 from mlc.frontends.common.elementwise import add, cast, divide, full, multiply, reduce, subtract
-from mlc.frontends.common.movement import reshape
+from mlc.frontends.common.movement import broadcast_to, reshape
 from mlc.frontends.common.ops import conv
 from mlc.frontends.common.ops.normalization import centred_and_variance, group_normalized
 from mlc.frontends.common.values import NARROW_FLOATS, Value, dtype_like
@@ -56,12 +56,31 @@ def _instance_norm(node: Node) -> Value:
 def _layer_norm(node: Node) -> Value:
     if is_output_used(node, 1) or is_output_used(node, 2):
         raise UseBody
-    x, gamma = node.input(0), node.input(1)
+    x, dtype = node.input(0), dtype_like(node.input(0))
     axis = node.attr("axis", -1) % len(x.shape)
     shape = x.shape[axis:]
-    beta = node.input(2) if node.has(2) else full(node, shape, 0, dtype_like(x))
-    gamma, beta = reshape(node, gamma, shape), reshape(node, beta, shape)
-    return node.emit(g.LayerNormOp, x, gamma, beta, axis=axis, epsilon=float(node.attr("epsilon", 1e-5)))
+    one, none = full(node, shape, 1, dtype), full(node, shape, 0, dtype)
+    gamma = _over_last(node, node.input(1), x, axis)
+    beta = _over_last(node, node.input(2), x, axis) if node.has(2) else none
+    epsilon = float(node.attr("epsilon", 1e-5))
+    if gamma is not None and beta is not None:
+        return node.emit(g.LayerNormOp, x, gamma, beta, axis=axis, epsilon=epsilon)
+    y = multiply(node, node.emit(g.LayerNormOp, x, one, none, axis=axis, epsilon=epsilon), node.input(1))
+    return add(node, y, node.input(2)) if node.has(2) else y
+
+
+def _over_last(node: Node, factor: Value, x: Value, axis: int) -> Value | None:
+    """A scale or bias, which may be smaller, of the shape of the axes from `axis` on; None if others need it too."""
+    shape, sizes = list(x.shape), list(factor.shape)
+    aligned = [1] * (len(shape) - len(sizes)) + sizes
+    if len(sizes) > len(shape) or any(n not in (1, m) for n, m in zip(aligned, shape, strict=True)):
+        if math.prod(sizes) == math.prod(shape[axis:]):
+            return reshape(node, factor, shape[axis:])
+        raise node.fail(f"expected a scale and a bias that broadcast to {shape}, but got {sizes}")
+    if any(n != 1 for n in aligned[:axis]):
+        return None
+    factor = reshape(node, factor, aligned[axis:])
+    return factor if aligned[axis:] == shape[axis:] else broadcast_to(node, factor, shape[axis:])
 
 
 def _group_norm(node: Node) -> Value:

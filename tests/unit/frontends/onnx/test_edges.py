@@ -144,6 +144,22 @@ def test_a_logarithm_of_a_sum_does_not_overflow(opset: int, axes: tuple[int, ...
             np.testing.assert_allclose(result, expected_of(proto, {"x": x})[0], rtol=1e-6)
 
 
+@pytest.mark.parametrize("axis", [-1, -2])
+@pytest.mark.parametrize("scale", [(6,), (5, 1), (1, 1, 6), (2, 5, 6), (2, 1, 1), ()])
+@pytest.mark.parametrize("bias", [None, (6,), (5, 6), (2, 1, 6)])
+def test_a_scale_that_broadcasts(axis: int, scale: tuple[int, ...], bias: tuple[int, ...] | None):
+    factors = {"s": normal(*scale), **({} if bias is None else {"b": normal(*bias)})}
+    proto = one_node("LayerNormalization", {"x": WIDE}, factors, axis=axis)
+    model = import_model(proto)
+    (result,) = run_function(model.main, [WIDE], model.weights)
+    np.testing.assert_allclose(result, expected_of(proto, {"x": WIDE})[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_scale_that_does_not_broadcast():
+    with pytest.raises(UserError, match=r"expected a scale and a bias that broadcast to \[2, 5, 6\], but got \[5\]"):
+        import_model(one_node("LayerNormalization", {"x": WIDE}, {"s": normal(5)}))
+
+
 @pytest.mark.parametrize("name", ["_0", "_0_1", "%0", "/0", "-1"])
 def test_a_name_of_numbers(name: str):
     nodes = [node("Relu", [name], ["t"]), node("Softmax", ["t"], ["u"]), node("Neg", ["u"], ["y"])]
