@@ -121,7 +121,18 @@ def _body(node: Node) -> onnx.FunctionProto | None:
     elif schema.has_function:
         version = _version(schema.function_opset_versions, node.opset)
         text = schema.get_function_with_opset_version(version)
-    return onnx.FunctionProto.FromString(text) if text else None
+    function = onnx.FunctionProto.FromString(text) if text else None
+    if function is not None and node.proto.op_type == "AffineGrid":
+        _name_squeezed_axes(function)
+    return function
+
+
+def _name_squeezed_axes(function: onnx.FunctionProto) -> None:
+    """Let the body of AffineGrid squeeze axis 1 alone, which it has cut; as it is, it drops a batch of one as well."""
+    branches = [attribute.g for node in function.node for attribute in node.attribute]
+    for node in (node for branch in branches for node in branch.node):
+        if node.op_type == "Squeeze" and len(node.input) == 1:
+            node.input.append("one_1d")
 
 
 def _version(versions: list[int], opset: int) -> int:

@@ -160,6 +160,15 @@ def test_a_scale_that_does_not_broadcast():
         import_model(one_node("LayerNormalization", {"x": WIDE}, {"s": normal(5)}))
 
 
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("corners", [0, 1])
+def test_affine_grids(batch: int, corners: int):
+    theta = normal(batch, 2, 3)
+    proto = one_node("AffineGrid", {"x": theta}, {"s": i64(batch, 2, 3, 4)}, align_corners=corners)
+    (result,) = run_function((model := import_model(proto)).main, [theta], model.weights)
+    np.testing.assert_allclose(result, expected_of(proto, {"x": theta})[0], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["_0", "_0_1", "%0", "/0", "-1"])
 def test_a_name_of_numbers(name: str):
     nodes = [node("Relu", [name], ["t"]), node("Softmax", ["t"], ["u"]), node("Neg", ["u"], ["y"])]
