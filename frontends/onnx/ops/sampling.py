@@ -75,20 +75,24 @@ def _roi_align(node: Node) -> Value:
             length = node.emit(g.MaximumOp, length, node.array(1.0, like=rois))
         each = np.full(1, ratio) if known is None else known[axis]
         axes.append(_roi_taps(node, start, length, outs[axis], each, x.shape[2 + axis]))
-    return _roi_bins(node, x, batch, axes, outs)
+    y = _roi_bins(node, x, batch, axes, outs)
+    if known is None or (full := np.minimum(*known) > 0).all():
+        return y
+    return select(node, node.array(full.reshape(-1, 1, 1, 1)), y, 0.0)
 
 
 def _grid_counts(rois: Any, outs: Sequence[int], scale: float, half: bool) -> list[Any]:
-    """The number of samples of a bin along y and along x, for each region."""
+    """The number of samples of a bin along y and along x, for each region: none where it ends where it starts."""
     lengths = [(rois[:, 3] - rois[:, 1]) * scale, (rois[:, 2] - rois[:, 0]) * scale]
     lengths = lengths if half else [np.maximum(length, 1.0) for length in lengths]
-    return [np.maximum(np.ceil(length / out), 1).astype(int) for length, out in zip(lengths, outs, strict=True)]
+    return [np.maximum(np.ceil(length / out), 0).astype(int) for length, out in zip(lengths, outs, strict=True)]
 
 
 def _roi_taps(node: Node, start: Value, length: Value, out: int, each: Any, size: Dim) -> tuple[Taps, Value]:
     """The samples of an axis, regions x (bins * samples): their two taps, and 1 (else 0) for samples that count."""
     most = int(each.max(initial=1))
-    samples = (np.arange(most) + 0.5)[None, None, :] / each[:, None, None] + np.arange(out)[None, :, None]
+    per_bin = np.maximum(each, 1)[:, None, None]
+    samples = (np.arange(most) + 0.5)[None, None, :] / per_bin + np.arange(out)[None, :, None]
     steps = node.array(samples.reshape(len(each), out * most), like=start)
     at = add(node, start, multiply(node, steps, divide(node, length, float(out))))
     beyond = binary(node, g.GreaterOp, at, number(node, size, at))

@@ -169,6 +169,17 @@ def test_affine_grids(batch: int, corners: int):
     np.testing.assert_allclose(result, expected_of(proto, {"x": theta})[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("mode", ["avg", "max"])
+def test_regions_without_extent(mode: str):
+    regions = np.array([[2, 3, 2, 3], [0, 0, 9, 8], [5, 5, 2, 3], [1, 4, 6, 2]], np.float32)
+    constants = {"r": regions, "b": i64(0, 0, 0, 0)}
+    x = normal(1, 2, 5, 7)
+    attributes = {"output_height": 2, "output_width": 3, "spatial_scale": 0.5, "mode": mode}
+    proto = one_node("RoiAlign", {"x": x}, constants, opset=16, **attributes)
+    (result,) = run_function((model := import_model(proto)).main, [x], model.weights)
+    np.testing.assert_allclose(result, expected_of(proto, {"x": x})[0], rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["_0", "_0_1", "%0", "/0", "-1"])
 def test_a_name_of_numbers(name: str):
     nodes = [node("Relu", [name], ["t"]), node("Softmax", ["t"], ["u"]), node("Neg", ["u"], ["y"])]
