@@ -99,6 +99,18 @@ class Pair(nn.Module):
         return self.product(x[:, :4], x[:, 4:])
 
 
+def test_where_numbers_are_missing():
+    x = torch.randn(4, 9)
+    x[0, 5], x[2, 3], x[2, 7] = (torch.tensor(float("nan")),) * 3
+    cases = {
+        "median": lambda x: (x.median(), *x.median(1), *x.median(0, keepdim=True)),
+        "of_halves": lambda x: x.half().median(1)[0],
+        "kthvalue": lambda x: x.kthvalue(3, 1),
+        "sign": lambda x: (x.sign(), x.double().sign(), x.half().sign()),
+    }
+    run_cases(cases, (x,))
+
+
 def test_names_of_numbers():
     class Product(nn.Module):
         def forward(self, _0, _1):

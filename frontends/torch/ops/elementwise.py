@@ -204,7 +204,12 @@ def _is_inf(call: AtenCall) -> Value:
 
 
 def _sign(call: AtenCall) -> Value:
-    return call["self"] if call.dtype == np.bool_ else call.emit(g.SignOp, call["self"])
+    # torch's sign of NaN is 0, graph.sign's is NaN, as in ONNX
+    x = call["self"]
+    if call.dtype == np.bool_:
+        return x
+    sign = call.emit(g.SignOp, x)
+    return sign if np.dtype(dtype_like(x)).kind in "iu" else select(call, binary(call, g.EqualOp, x, x), sign, 0.0)
 
 
 def _where(call: AtenCall) -> Value:

@@ -15,7 +15,7 @@ from mlc.dialects.graph.types import axis_of
 from mlc.frontends.common.elementwise import binary, cast, divide, multiply, reduce, select, subtract
 from mlc.frontends.common.movement import concat, reshape
 from mlc.frontends.common.ops.cumulative import Combine, cumulative
-from mlc.frontends.common.values import Value
+from mlc.frontends.common.values import Value, dtype_like
 from mlc.frontends.torch.call import AtenCall, Convert
 from mlc.frontends.torch.ops.shape import sliced
 
@@ -166,13 +166,22 @@ def _argsort(call: AtenCall) -> Value:
 
 
 def _ranked(call: AtenCall) -> Any:
-    """The k-th smallest element along an axis, and its index; the median is the lower one of the middle."""
+    """
+    The k-th smallest element along an axis, and its index; the median is the lower one of the middle.
+
+    The median of elements with a NaN is the first NaN, while the k-th smallest takes it for the largest.
+    """
     x = call["self"]
     whole = call.kind == "median" and "dim" not in call
     x = reshape(call, x, (math.prod(x.shape),)) if whole or not x.shape else x
     axis = 0 if whole else axis_of(call.get("dim", -1), len(x.shape))
     rank = call["k"] - 1 if "k" in call else (x.shape[axis] - 1) // 2
     order = sliced(call, call.emit(g.ArgsortOp, x, axis=axis, descending=False), axis, rank, rank + 1)
+    if call.kind == "median" and np.dtype(dtype_like(x)).kind not in "biu":
+        other = cast(call, call.emit(g.LogicalNotOp, binary(call, g.EqualOp, x, x)), np.int32)
+        some = binary(call, g.GreaterOp, reduce(call, g.MaxOp, other, [axis], keepdims=True), 0)
+        first = call.emit(g.ArgmaxOp, other, axes=(axis,), keepdims=True)
+        order = select(call, some, first, order)
     found = call.emit(g.GatherElementsOp, x, order, axis=axis)
     return reshape(call, found, call.shape) if whole else [reshape(call, y, call.shape) for y in (found, order)]
 
