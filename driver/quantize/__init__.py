@@ -79,7 +79,13 @@ def quantize(
     ctx = make_context()
     run_passes(result.module, ctx, PREPARE)
     ops = [op for op in result.main.body.block.ops if quantisable(op, depthwise)]
-    ops = ops[0 if first else 1 : len(ops) if last else -1]
+    count = len(ops)
+    ops = ops[0 if first else 1 : count if last else -1]
+    if count and not ops:
+        ends = [name for name, kept in (("first", first), ("last", last)) if not kept]
+        options = " and ".join(f"{name}=False" for name in ends)
+        others = f"expected layers besides the {' and the '.join(ends)}, which {options} leave out"
+        raise UserError(f"{others}, but the model has only {count} to quantise")
     if not ops:
         raise UserError("expected a model with convolutions or dense layers by constant weights, but found none")
     units = units_of(ops)

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper
+from onnx_graphs import model_of
 from small_graphs import Small, onnxruntime_results
 from test_precision import convolutions, transformer
 from test_quantized import graph_text
@@ -153,6 +155,16 @@ def test_what_cannot_be_calibrated(network: Small) -> None:
     small.out(small.op("Relu", small.x(3)))
     with pytest.raises(UserError, match="expected a model with convolutions or dense layers by constant weights"):
         mlc.quantize(mlc.load(small.proto()), small.arrays)
+
+
+def test_options_that_leave_out_all_layers() -> None:
+    feeds = {"x": np.ones((2, 3), np.float32)}
+    dense = [helper.make_node("MatMul", [a, w], [b]) for a, w, b in ("xvt", "twy")]
+    proto = model_of(dense, feeds, {"v": np.eye(3, dtype=np.float32), "w": np.eye(3, dtype=np.float32)})
+    message = "the first and the last, which first=False and last=False leave out, but the model has only 2 to quantise"
+    with pytest.raises(UserError, match=f"expected layers besides {message}"):
+        mlc.quantize(proto, feeds, first=False, last=False)
+    assert mlc.quantize(proto, feeds, first=False)
 
 
 def test_a_large_bias_beside_small_weights_fits() -> None:
