@@ -30,6 +30,7 @@ from mlc.driver.models.schedules import Schedules
 from mlc.driver.operator.source import OperatorLike, operator_source
 from mlc.driver.options import Options, current_context, level_in
 from mlc.driver.pipeline.manager import make_context, run_passes
+from mlc.lowering.graph_to_te.extern.kernels import is_extern
 from mlc.schedules.analysis import KernelInfo
 from mlc.schedules.externs import parts_between_externs
 from mlc.schedules.kernel_key import kernel_text
@@ -79,6 +80,7 @@ OPEN_SIZES = "of open sizes, which shapes= or --shape fixes"
 BY_HAND = "with a schedule by hand"
 EXTERNAL = "of an external compiler"
 EXTERN_STAGES = "around te.extern stages"
+LOOPS = "written as loops, which have no schedule"
 
 
 @dataclass
@@ -129,6 +131,8 @@ def _task_or_reason(
         return BY_HAND
     if EXTERNAL_COMPILER in source.attributes:
         return EXTERNAL
+    if isinstance(source, FuncOp) and any(map(is_extern, source.body.block.ops)):
+        return LOOPS
     if not isinstance(flops, int):
         return OPEN_SIZES
     options = settings.on(device_of(source) or HOST)

@@ -319,6 +319,8 @@ def _subject(
         tasks = extraction.tasks
         if not tasks and OPEN_SIZES in extraction.left_out:
             raise UserError("expected a model with kernels of fixed sizes to tune, but all are open: give --shape")
+        if not tasks and extraction.left_out:
+            raise UserError(f"expected a kernel whose schedule has a choice, but {_left_out(extraction)}")
     _expect_accepted(tasks, strategies)
     if not any(task.space.size > 1 for task in tasks):
         raise UserError("expected a kernel whose schedule has a choice, but no strategy of these kernels has a knob")

@@ -3,9 +3,11 @@
 import random
 
 import numpy as np
+import onnx_graphs
 import pytest
 import small_model
 import symbolic_models
+from onnx import helper
 from xdsl.dialects.builtin import UnitAttr
 
 import mlc
@@ -14,7 +16,7 @@ from mlc.support.errors import UserError
 from mlc.targets.description import describe
 from mlc.targets.target import Target
 from mlc.tools import cli
-from mlc.tuning.extract import OPEN_SIZES, candidate_module, extract_tasks, extraction_of, task_of
+from mlc.tuning.extract import LOOPS, OPEN_SIZES, candidate_module, extract_tasks, extraction_of, task_of
 from mlc.tuning.records.database import Database
 from mlc.tuning.records.record import Comparison
 
@@ -139,6 +141,28 @@ def test_a_model_of_open_sizes_alone_is_refused(tmp_path):
     with pytest.raises(UserError, match="expected a model with kernels of fixed sizes to tune, but all are open"):
         mlc.tune(path, tmp_path / "r.db", threads=1)
     assert not (tmp_path / "r.db").exists()
+
+
+def test_kernels_of_loops_are_counted_and_told(tmp_path, capsys):
+    x, w = np.ones((16, 70), np.float32), np.ones((70, 300), np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["m"]), helper.make_node("CumSum", ["m", "axis"], ["y"])]
+    model = onnx_graphs.model_of(nodes, {"x": x}, {"w": w, "axis": np.int64(1)})
+    extraction = extraction_of(model, threads=1)
+    assert (len(extraction.tasks), extraction.left_out, extraction.calls) == (1, {LOOPS: 1}, 2)
+    (path := tmp_path / "sums.onnx").write_bytes(model.SerializeToString())
+    words = ["tune", str(path), "--records", str(tmp_path / "r.db"), "--trials", "1", "--threads", "1"]
+    assert cli.run([*words, "--tuner", "random"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"1 of 2 calls of kernels are not tuned: 1 {LOOPS}" in said
+
+
+@pytest.mark.parametrize("kind", ["NonZero", "CumSum"])
+def test_a_model_of_loops_alone_is_refused(kind, tmp_path):
+    constants = {"axis": np.int64(1)} if kind == "CumSum" else {}
+    model = onnx_graphs.one_node(kind, {"x": np.ones((3, 300), np.float32)}, constants)
+    assert not extract_tasks(model, threads=1)
+    with pytest.raises(UserError, match=f"expected a kernel whose schedule has a choice, but .* {LOOPS}"):
+        mlc.tune(model, tmp_path / "r.db", threads=1)
 
 
 def test_an_option_that_changes_no_kernel_is_refused():
