@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from mlc.driver.export.package import functions
 from mlc.driver.export.package.spec import PackageSpec, PackedTensor
 from mlc.runtime.sizes import evaluate
@@ -16,6 +18,14 @@ static void *read_weights(const char *path) {
   if (fread(data, 1, %(caps)s_WEIGHTS_BYTES, file) != %(caps)s_WEIGHTS_BYTES) data = NULL;
   fclose(file);
   return data;
+}
+"""
+
+_CUT = """
+/* Zero what lies behind the valid bytes of each row: an output of a data-dependent length says nothing there. */
+static void cut(void *data, size_t rows, size_t row_bytes, size_t valid) {
+  for (size_t k = 0; k < rows && valid < row_bytes; ++k)
+    memset((char *)data + k * row_bytes + valid, 0, row_bytes - valid);
 }
 """
 
@@ -65,6 +75,12 @@ def check(spec: PackageSpec) -> str:
         size = t.bytes(spec.recorded)
         setup.append(f'inputs.{t.field} = (const {t.type} *)contents(directory, "input_{k}.bin", {size});')
         free.append(f"release(inputs.{t.field});")
+    for k, axis, count in spec.counted:
+        t = spec.outputs[k]
+        sizes = [evaluate(size, spec.recorded) for size in t.shape]
+        rows, item = prod(sizes[:axis]), prod(sizes[axis + 1 :]) * t.width
+        valid = f"(size_t)outputs.{spec.outputs[count].field}[0] * {item}"
+        compare.append(f"cut(outputs.{t.field}, {rows}, {sizes[axis] * item}, {valid});")
     for k, t in enumerate(spec.outputs):
         size = t.bytes(spec.recorded)
         setup.append(f"outputs.{t.field} = ({t.type} *)calloc({size} + 1, 1);")
@@ -86,6 +102,7 @@ def check(spec: PackageSpec) -> str:
     return spec.filled(
         "check.c",
         prototypes=functions.prototypes(spec),
+        cut=_CUT if spec.counted else "",
         setup=_indented(setup),
         threads=_indented(pool),
         sizes_argument="&sizes, " if spec.symbols else "",

@@ -95,6 +95,11 @@ class PackageSpec:
         return _tensors(self.model["outputs"], "output")
 
     @property
+    def counted(self) -> Sequence[Sequence[int]]:
+        """Output, axis, and output that is its count, of each output of a data-dependent length."""
+        return self.model.get("counted", ())
+
+    @property
     def symbols(self) -> list[tuple[str, str, int, int, int]]:
         """The open sizes: field, name, lowest, highest, step."""
         rows = self.model.get("symbols", ())

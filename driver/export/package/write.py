@@ -215,12 +215,24 @@ def _record(
             drawn = rng.integers(0, most, sizes) if kind.kind in "iub" else rng.standard_normal(sizes)
             arrays[name] = np.asarray(drawn).astype(kind)
             arrays[name].tofile(directory / f"input_{k}.bin")
-        for k, array in enumerate(executable(arrays).values()):
+        for k, array in enumerate(_padded(artifact.model, values, list(executable(arrays).values()))):
             np.ascontiguousarray(array).tofile(directory / f"output_{k}.bin")
         return values, registered
     finally:
         if owned:
             remove_scratch(artifact.path)
+
+
+def _padded(model: Mapping[str, Any], values: Mapping[str, int], outputs: Sequence[Any]) -> list[Any]:
+    """All outputs of the program: those of a data-dependent length with zeros behind it, and last their counts."""
+    rows = model["outputs"]
+    found = [*outputs, *(np.zeros(shape, dtype_of(dtype)) for _, shape, dtype in rows[len(outputs) :])]
+    for k, axis, count in model.get("counted", ()):
+        sizes = [evaluate(size, values) for size in rows[k][1]]
+        found[count][...] = outputs[k].shape[axis]
+        found[k] = np.zeros(sizes, outputs[k].dtype)
+        found[k][tuple(map(slice, outputs[k].shape))] = outputs[k]
+    return found
 
 
 def recorded_sizes(artifact: Artifact) -> dict[str, int]:

@@ -6,6 +6,8 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx_graphs
 import pytest
 import small_model
 from random_graphs import graph_of
@@ -64,7 +66,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return small_model.write(tmp_path_factory.mktemp("model"))
 
 
-def package(source: Path | Model, directory: Path, lang: str = "a", threads: int = 1, **options: object) -> Path:
+def package(
+    source: Path | Model | onnx.ModelProto, directory: Path, lang: str = "a", threads: int = 1, **options: object
+) -> Path:
     write_package(source, directory, Options(threads=threads), name="net", lang=lang, **options)  # pyright: ignore[reportArgumentType] the options of each test
     return directory
 
@@ -202,6 +206,19 @@ def test_open_sizes(tmp_path: Path, lang: str, threads: int):
     done = subprocess.run([program, "300"], capture_output=True, text=True, check=True)
     assert done.stdout == "300 0.125 1"
     assert subprocess.run([program, "513"], check=False).returncode == 22
+
+
+@pytest.mark.parametrize("lang", ["a", "c"])
+@pytest.mark.parametrize("kind", ["NonZero", "Unique"])
+def test_outputs_of_a_data_dependent_length(tmp_path: Path, kind: str, lang: str):
+    source = onnx_graphs.one_node(kind, {"x": np.ones((3, 2), np.int32)})
+    directory = package(source, tmp_path / "net", lang)  # of values 0 and 1
+    done = make(directory, "check")
+    assert (done.returncode, done.stdout) == (0, "y: agrees exactly\ny_count: agrees exactly\n"), done.stderr
+    recorded = np.fromfile(directory / "test" / "output_0.bin", np.int32 if kind == "Unique" else np.int64)
+    recorded[0] += 1
+    recorded.tofile(directory / "test" / "output_0.bin")
+    assert make(directory, "check").returncode
 
 
 PICTURE, ROW, SQUARE = (
