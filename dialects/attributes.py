@@ -4,7 +4,10 @@ The discardable attributes that mlc's levels exchange: their names, where they o
 Attributes that an op declares itself (its properties) are documented with the op.
 """
 
+from typing import Any
+
 from xdsl.dialects.builtin import ArrayAttr, StringAttr
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 # --- functions of the graph level --------------------------------------------------------------------------------
@@ -29,6 +32,9 @@ DEALS_ROWS = "mlc.deals_rows"
 """On a kernel of any level, a unit: its threads take rows of pictures, and not channels (graph-annotate-rows)."""
 EXTERNAL_COMPILER = "compiler"
 """On a kernel, a string: the external compiler that makes its code; no pass looks into it."""
+
+MAIN_COUNTED = "mlc.counted"
+"""On @main, for padded outputs: [output, axis] for each of the last outputs, which are their counts."""
 
 # --- ops that external compilers take over -----------------------------------------------------------------------
 
@@ -161,3 +167,10 @@ def texts_of(op: Operation, name: str) -> list[str]:
     attribute = op.attributes.get(name)
     items = attribute.data if isinstance(attribute, ArrayAttr) else [attribute]
     return [item.data for item in items if isinstance(item, StringAttr)]
+
+
+def counted_outputs(main: FuncOp) -> list[list[int]]:
+    """[output, axis, output that is its count] for each padded output, by the attribute MAIN_COUNTED."""
+    pairs: Any = main.attributes.get(MAIN_COUNTED, ArrayAttr([]))
+    first = len(main.function_type.outputs) - len(pairs.data)
+    return [[*(n.value.data for n in pair.data), first + k] for k, pair in enumerate(pairs.data)]

@@ -10,14 +10,14 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, MemRefType, TensorType
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from mlc.dialects import runtime
-from mlc.dialects.attributes import MAIN_SCRATCH
+from mlc.dialects.attributes import MAIN_SCRATCH, counted_outputs
 from mlc.dialects.graph.dims import Bounded, Dim, DimExpr, DimsAttr, FloorDiv, Least, SymbolAttr
 from mlc.dialects.graph.ops.structure import bound_symbols
 from mlc.dialects.graph.types import dtype_name, element_of, product, shape_of
 from mlc.dialects.scalar import byte_size
 from mlc.dialects.syntax.source_nodes import origins_of
 from mlc.driver.describe.program import ProgramDescription, program_of
-from mlc.frontends.common.model import Model, counted_outputs
+from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.sizes import SizeReader
 from mlc.lowering.graph_to_main.storage import bytes_of
 from mlc.lowering.graph_to_main.symbolic import input_symbols

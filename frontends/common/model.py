@@ -14,6 +14,7 @@ from xdsl.ir import Attribute
 from xdsl.printer import Printer
 from xdsl.traits import SymbolTable
 
+from mlc.dialects.attributes import MAIN_COUNTED
 from mlc.dialects.syntax.source_nodes import ir_text
 from mlc.support.display.ir_text import IRText, Pretty
 from mlc.support.errors import UserError
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
     from mlc.frontends.common.edit import Editor
 
-COUNTED = "mlc.counted"
-"""The attribute of @main for padded outputs: [output, axis] for each of the last outputs, which are their counts."""
 NAME = "graph.name"
 """The attribute on arguments and results of @main with their names in the model."""
 
@@ -105,16 +104,9 @@ def _names(attrs: ArrayAttr[DictionaryAttr] | None, count: int, prefix: str) -> 
 
 
 def counted_attribute(counts: Mapping[str, tuple[int, int]]) -> dict[str, Attribute]:
-    """The attribute COUNTED for the counts of padded outputs, in order."""
+    """The attribute MAIN_COUNTED for the counts of padded outputs, in order."""
     pairs = [ArrayAttr([IntegerAttr(n, i64) for n in pair]) for pair in counts.values()]
-    return {COUNTED: ArrayAttr(pairs)} if pairs else {}
-
-
-def counted_outputs(main: FuncOp) -> list[list[int]]:
-    """[output, axis, output that is its count] for each padded output."""
-    pairs: Any = main.attributes.get(COUNTED, ArrayAttr([]))
-    first = len(main.function_type.outputs) - len(pairs.data)
-    return [[*(n.value.data for n in pair.data), first + k] for k, pair in enumerate(pairs.data)]
+    return {MAIN_COUNTED: ArrayAttr(pairs)} if pairs else {}
 
 
 def name_attrs(names: Sequence[str]) -> ArrayAttr[DictionaryAttr]:

@@ -154,7 +154,13 @@ def _program(args: argparse.Namespace, subject: "Subject", options: "Options") -
     from mlc.driver.models.compile import compile
     from mlc.frontends.common.model import Model
     from mlc.support.weights import WeightStore
-    from mlc.validation.bisection.oracle import first_difference, inputs_or_random, run_program
+    from mlc.validation.bisection.oracle import (
+        counts_of,
+        first_difference,
+        inputs_or_random,
+        run_program,
+        shown_outputs,
+    )
     from mlc.validation.isolated import isolated, quiet
 
     function = subject.entry_function
@@ -176,7 +182,8 @@ def _program(args: argparse.Namespace, subject: "Subject", options: "Options") -
                 error_growth=options.error_growth,
             )
             got = executable({spec.name: a for spec, a in zip(executable.inputs, inputs, strict=True)})
-            return first_difference(run_program(subject), list(got.values()))
+            expected = shown_outputs(run_program(subject), counts_of(subject))
+            return first_difference(expected, list(got.values()))
 
     outcome = isolated(compare, 600.0)
     return f"the process died of {outcome.died}" if outcome.died else outcome.value or ""

@@ -21,6 +21,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.traits import SymbolTable
 
+from mlc.dialects.attributes import counted_outputs
 from mlc.dialects.graph import CallOp
 from mlc.interp.graph import Interpreter
 from mlc.passes.pass_manager import BrokenByPass, apply_passes
@@ -225,18 +226,36 @@ def run_program(subject: Subject, weights: Any = None) -> list[Any]:
     return [np.asarray(a) for a in ProgramInterpreter(subject.module, weights).run(function, inputs)]
 
 
+def counts_of(subject: Subject) -> list[list[int]]:
+    """[output, axis, output that is its count] for each output of a data-dependent length of the entry function."""
+    function = subject.entry_function
+    return counted_outputs(function) if isinstance(function, FuncOp) else []
+
+
+def shown_outputs(outputs: Sequence[Any], counts: Sequence[Sequence[int]]) -> list[Any]:
+    """Outputs as who calls the model sees them: cut to their counts, which are left out."""
+    found = list(outputs)
+    for index, axis, count in counts:
+        if not index < count < len(found) or np.size(found[count]) != 1 or np.ndim(found[index]) <= axis:
+            return list(outputs)  # a reduction has changed what the function returns
+        found[index] = found[index][(slice(None),) * axis + (slice(int(found[count])),)]
+    return found[: len(found) - len(counts)]
+
+
 @dataclass
 class Compared(Oracle):
     """The outputs of the program after all passes, compared with a reference."""
 
     expected: Sequence[Any] | None = None
-    """The outputs of a reference; without them, those of the subject before the passes."""
+    """The outputs of a reference, cut to their counts; without them, those of the subject before the passes."""
     allowed: float = RELATIVE_ERROR
 
     def _run(self, subject: Subject, steps: _Steps, note: Note) -> Observation:
         subject.inputs = inputs_or_random(subject)  # drawn once: what is drawn depends on the form of the function
         drawn = None if subject.weights is not None else RandomWeights(subject.module.clone())
-        expected = run_program(subject.copy(), drawn) if self.expected is None else self.expected
+        counts = counts_of(subject)
+        if (expected := self.expected) is None:
+            expected = shown_outputs(run_program(subject.copy(), drawn), counts)
         for index in range(len(steps.passes)):
             note.write(str(index))
             failure = self._apply(subject.module, steps, index, [])
@@ -244,7 +263,7 @@ class Compared(Oracle):
                 return Observation(failure)
         last = len(steps.passes) - 1
         note.write(f"{max(last, 0)} running")
-        found = first_difference(expected, run_program(subject, drawn), self.allowed)
+        found = first_difference(expected, shown_outputs(run_program(subject, drawn), counts), self.allowed)
         name = steps.passes[last].name if steps.passes else ""
         return Observation(PipelineFailure("values", last, name, found, subject.entry) if found else None)
 

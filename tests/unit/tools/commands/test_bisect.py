@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_graphs
 import pytest
 import small_model
 from onnx import TensorProto, helper
@@ -204,6 +205,21 @@ def test_a_node_that_is_imported_wrongly_is_named(onnx_path: Path, monkeypatch, 
     monkeypatch.setattr(graph.ReluOp, "evaluate", lambda self, np, x: (x,))
     assert mlc("bisect", onnx_path, "--reference", "onnxruntime") == 2
     assert "node 'the_relu' as imported does not compute what onnxruntime does" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("reference", ["interpreter", "onnxruntime", "outputs"])
+@pytest.mark.parametrize("kind", ["NonZero", "NonMaxSuppression"])
+def test_outputs_of_a_data_dependent_length_are_compared_as_far_as_they_count(here: Path, capsys, kind, reference):
+    if reference == "onnxruntime":
+        pytest.importorskip("onnxruntime")
+    boxes = {"b": np.ones((1, 6, 4), np.float32), "s": np.ones((1, 2, 6), np.float32)}
+    limits = {"m": np.array([3]), "i": np.float32([0.3]), "t": np.float32([0.2])}
+    x = {"x": np.ones((3, 4), bool)}  # random ones have both values
+    given = (x, {}) if kind == "NonZero" else (boxes, limits)
+    onnx.save(onnx_graphs.one_node(kind, *given), here / "m.onnx")
+    words = ("--no-reduce", "--reference", reference, "-O1", "--threads", "1")
+    assert mlc("bisect", "m.onnx", *words) == 0, capsys.readouterr()
+    assert "each function before and after each: nothing is wrong" in capsys.readouterr().out
 
 
 # --- reduce ----------------------------------------------------------------------------------------------------------

@@ -261,6 +261,19 @@ def test_outputs_of_a_reference_are_compared():
     assert Bisection(oracle).run(subject, parse_pipeline("graph-O3")) is None
 
 
+def test_outputs_are_compared_as_far_as_they_count():
+    two, i64 = "tensor<1x4xi64>, tensor<i64>", "attributes {mlc.counted = [[0, 1]]} {"
+    text = f"func.func @main(%x: tensor<4xi1>) -> ({two}) {i64}\n"
+    text += f"  %r, %n = graph.nonzero %x : (tensor<4xi1>) -> ({two})\n  func.return %r, %n : {two}\n}}\n"
+    subject = subject_of(text)
+    subject.inputs = [np.array([False, True, False, True])]
+    for expected, message in [([[1, 3]], ""), ([[1, 2]], "output 0 at [0, 1]"), ([[1]], "output 0: expected shape")]:
+        oracle = Compared(make_context(), expected=[np.array(expected)])
+        failure = oracle.observe(subject, parse_pipeline("graph-canonicalize")).failure
+        assert (failure is None) == (not message)
+        assert failure is None or failure.message.startswith(message)
+
+
 def test_what_cannot_be_run_is_said():
     text = "func.func private @f(tensor<2xf32>) -> tensor<2xf32>"
     with pytest.raises(NotComparable, match="expected a function @main on the graph level"):
