@@ -2,11 +2,13 @@
 The sizes at which functions with symbolic sizes are run: such a function is run once per case.
 
     case 0     the typical sizes, clipped to `LARGEST_SIZE`
+               and smaller ones where an input would have too many elements (`MOST_ELEMENTS`)
     case 1     small odd sizes, which no tile size divides; the function is then called "k #1"
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,8 +20,9 @@ from mlc.dialects.attributes import KERNEL_SIZES, KERNEL_TYPICAL
 from mlc.dialects.constants import integers
 from mlc.dialects.graph.dims import Dim, DimExpr, SymbolAttr
 from mlc.dialects.graph.symbols import bind, symbols_of
-from mlc.dialects.graph.types import shape_of
+from mlc.dialects.graph.types import shape_of, sizes_at
 from mlc.dialects.index import IndexMapAttr
+from mlc.support.bounded_sizes import bounded_sizes
 
 CASES = (0, 1)
 LARGEST_SIZE = 71
@@ -59,7 +62,15 @@ def sizes_of(func: FuncOp, case: int) -> dict[str, int]:
     spans = symbols_of(func)
     plain = SymbolAttr(1, (1 << 31) - 1)
     every = enumerate(dict.fromkeys([*names, *spans]))
-    return {name: symbol_value(spans.get(name, plain), case, k) for k, name in every}
+    values = {name: symbol_value(spans.get(name, plain), case, k) for k, name in every}
+    ranges = {name: (one.low.data, one.step.data) for name in values for one in [spans.get(name, plain)]}
+    return bounded_sizes(values, ranges, lambda sizes: _largest_input(func, sizes))
+
+
+def _largest_input(func: FuncOp, values: Mapping[str, int]) -> int:
+    """The elements of the largest input of a function at these sizes."""
+    shapes = [shape_of(a.type) for a in func.body.block.args if isinstance(a.type, TensorType)]
+    return max((math.prod(sizes_at(shape, values)) for shape in shapes), default=0)
 
 
 def solved(func: FuncOp, arrays: Sequence[Any]) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from mlc.runtime.artifact import WEIGHTS, Artifact
 from mlc.runtime.cpu import needed_features
 from mlc.runtime.sizes import Sizes, evaluate
 from mlc.runtime.symbolic import compiled_executable
+from mlc.support.bounded_sizes import bounded_sizes
 from mlc.support.dtypes import dtype_of
 from mlc.support.errors import UserError, located
 from mlc.support.scratch import remove_scratch, scratch_directory
@@ -236,12 +238,22 @@ def _padded(model: Mapping[str, Any], values: Mapping[str, int], outputs: Sequen
 
 
 def recorded_sizes(artifact: Artifact) -> dict[str, int]:
-    """A value for each open size: TYPICAL_SIZE, moved into the range and to the steps of the size."""
+    """
+    A value for each open size: TYPICAL_SIZE, moved into the range and to the steps of the size.
+
+    Where an input would have too many elements, sizes are smaller.
+    """
     if not artifact.model.get("symbols"):
         return {}
     found: dict[str, int] = {}
-    for symbol in Sizes(artifact.model).symbols:
+    symbols = Sizes(artifact.model).symbols
+    for symbol in symbols:
         value = min(max(TYPICAL_SIZE, symbol.low), symbol.high)
         value = -(-value // symbol.step) * symbol.step
         found[symbol.name] = value if value <= symbol.high else symbol.high // symbol.step * symbol.step
-    return found
+    shapes = [shape for _, shape, _ in artifact.model["inputs"]]
+
+    def largest(values: Mapping[str, int]) -> int:
+        return max((prod(evaluate(size, values) for size in shape) for shape in shapes), default=0)
+
+    return bounded_sizes(found, {symbol.name: (symbol.low, symbol.step) for symbol in symbols}, largest)

@@ -1,5 +1,6 @@
 """--validate-each on functions of symbolic sizes: each is run at usual sizes and at odd ones, on every level."""
 
+import math
 import re
 
 import numpy as np
@@ -15,7 +16,7 @@ from mlc.driver.pipeline.manager import make_context, run_passes
 from mlc.frontends.common.model import Model
 from mlc.interp import loop as interpreter
 from mlc.interp.graph import main_function, run_function
-from mlc.interp.sizes import symbol_value
+from mlc.interp.sizes import sizes_of, symbol_value
 from mlc.support.errors import UserError
 from mlc.support.weights import WeightStore
 from mlc.validation import c_run
@@ -167,6 +168,15 @@ def test_the_interpreter_finds_the_sizes():
         run_function(func, [np.ones((1, 1, 10, 16), np.float32), weights])
     with pytest.raises(ValueError, match=r"expected inputs of @main of rank 4, but got \(8, 16\)"):
         run_function(func, [np.ones((8, 16), np.float32), weights])
+
+
+def test_many_open_sizes_are_small_together():
+    t = "tensor<?x?x?x?x?xf32, #graph.dims<[a, b, c, d, e]>>"
+    ranges = "a = #graph.symbol<64 to 256 step 64>, b = #graph.symbol<1 to 4>"
+    text = f"func.func @main(%x: {t}) -> {t} attributes {{graph.symbols = {{{ranges}}}}} {{\n  return %x : {t}\n}}\n"
+    sizes = sizes_of(main_function(parse_module(text)), 0)
+    assert (sizes["a"], sizes["b"]) == (64, 1)
+    assert 2**19 < math.prod(sizes.values()) <= 2**20
 
 
 def test_sizes_of_the_cases_are_possible():

@@ -208,6 +208,14 @@ def test_open_sizes(tmp_path: Path, lang: str, threads: int):
     assert subprocess.run([program, "513"], check=False).returncode == 22
 
 
+def test_many_open_sizes_are_recorded_small(tmp_path: Path):
+    t = "tensor<?x?x?x?x?xi8, #graph.dims<[a, b, c, d, e]>>"
+    text = f"func.func @main(%x: {t}) -> {t} {{\n  %0 = graph.relu %x : {t}\n  return %0 : {t}\n}}\n"
+    directory = package(Model(parse_module(text), WeightStore()), tmp_path / "net", "c")
+    assert 2**19 < (directory / "test" / "input_0.bin").stat().st_size <= 2**20
+    assert not make(directory, "check").returncode
+
+
 @pytest.mark.parametrize("lang", ["a", "c"])
 @pytest.mark.parametrize("kind", ["NonZero", "Unique"])
 def test_outputs_of_a_data_dependent_length(tmp_path: Path, kind: str, lang: str):
