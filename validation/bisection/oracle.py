@@ -78,10 +78,13 @@ class Oracle(ABC):
         """Run the passes over the subject and compare; of the last pass's rewrites only `limit` are applied."""
         note = Note()
 
-        def run() -> Observation:
+        def run() -> Observation | str:
             counter = RewriteCounter(limit)
-            with quiet():
-                found = self._run(subject, _Steps(passes, counter), note)
+            try:
+                with quiet():
+                    found = self._run(subject, _Steps(passes, counter), note)
+            except NotComparable as error:
+                return str(error)
             found.applied = [facts_of_application(one, len(counter.applied)) for one in counter.applied]
             return found
 
@@ -89,6 +92,8 @@ class Oracle(ABC):
             outcome = isolated(run, self.seconds)
         except RuntimeError as error:
             raise NotComparable(str(error)) from error
+        if isinstance(outcome.value, str):
+            raise NotComparable(outcome.value)
         if outcome.value is not None:
             return outcome.value
         index, _, running = note.read().partition(" ")
@@ -194,7 +199,7 @@ class ProgramInterpreter(Interpreter):
         name = name_of(kernel)
         ins, outs = types_of(call.operand_types), types_of(call.result_types)
         if ins is None or outs is None:
-            raise ValueError(f"expected static sizes in the call of @{name}")
+            raise NotComparable(f"expected static sizes in the call of @{name}")
         if not hasattr(self, "_kernels"):
             known = {name_of(op): Facts(*_types_of_calls(self.module, name_of(op))) for op in self.module.body.ops}
             self._kernels = {one.name: one for one in Module(self.module, known, self.weights).executables()}
@@ -221,7 +226,10 @@ def run_program(subject: Subject, weights: Any = None) -> list[Any]:
     """The outputs of the entry function on the subject's inputs, or on random ones; `weights` stand in for its own."""
     function, inputs = subject.entry_function, inputs_or_random(subject)
     if not isinstance(function, FuncOp) or inputs is None:
-        raise ValueError(f"expected a function @{subject.entry} on the graph level with static sizes, or inputs for it")
+        raise NotComparable(
+            f"expected a function @{subject.entry} on the graph level with static sizes, or inputs for it; "
+            "give sizes with --shape"
+        )
     weights = weights or subject.weights or RandomWeights(subject.module)
     return [np.asarray(a) for a in ProgramInterpreter(subject.module, weights).run(function, inputs)]
 
