@@ -12,6 +12,7 @@ Exit codes: 0 done; 1 the input or the command line is wrong, or the command doe
 import argparse
 import shlex
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -61,10 +62,11 @@ def run(args: argparse.Namespace) -> int:
     total = subject.size[0]
     with scratch_directory() as folder, progress() as show:
         path = folder / f"{Path(args.model).stem}.mlir"
+        check = Check(args.check, args.check_seconds)
 
         def is_interesting(candidate: "Subject") -> bool:
             write_module(candidate, path)
-            return succeeds(args.check, path, args.check_seconds)
+            return check.succeeds(path)
 
         def report(phase: str, candidate: "Subject", checks: int) -> None:
             count = candidate.size[0]
@@ -89,16 +91,32 @@ def command_for(check: str, path: Path) -> str:
     return check.replace("{}", name) if "{}" in check else f"{check} {name}"
 
 
-def succeeds(check: str, path: Path, seconds: float) -> bool:
-    """Whether the command exits with 0 for the file."""
-    command = ["bash", "-c", command_for(check, path)]
-    try:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    except FileNotFoundError as error:
-        raise UsageError("expected bash, which runs the command of --check") from error
-    return done.returncode == 0
+@dataclass
+class Check:
+    """The command of --check, and how many seconds it has."""
+
+    command: str
+    seconds: float
+    has_run: bool = False
+
+    def succeeds(self, path: Path) -> bool:
+        """Whether the command exits with 0 for the file; UsageError where it cannot even be started the first time."""
+        command = ["bash", "-c", command_for(self.command, path)]
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=self.seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        except FileNotFoundError as error:
+            raise UsageError("expected bash, which runs the command of --check") from error
+        if done.returncode in _NOT_STARTED and not self.has_run:
+            said = (done.stderr.decode(errors="replace").strip().splitlines() or ["it cannot be started"])[-1]
+            raise UsageError(f"expected a --check COMMAND that can be run, but got '{self.command}': {said}")
+        self.has_run = True
+        return done.returncode == 0
+
+
+_NOT_STARTED = (126, 127)
+"""Exit codes by which a shell says that a command cannot be executed, or does not exist."""
 
 
 def _from_failure(args: argparse.Namespace) -> int:
@@ -134,12 +152,13 @@ def _reduce_onnx(args: argparse.Namespace) -> int:
     total = len(model.graph.node)
     with scratch_directory() as folder, progress() as show:
         path = folder / Path(args.model).name
+        check = Check(args.check, args.check_seconds)
 
         def is_interesting(candidate: onnx.ModelProto) -> bool:
             path.write_bytes(candidate.SerializeToString())
             count = len(candidate.graph.node)
             show(f"{count} of {total} nodes", total - count, total)
-            return succeeds(args.check, path, args.check_seconds)
+            return check.succeeds(path)
 
         reduced = reduce_model(model, is_interesting, args.seconds)
     output = Path(args.output or f"{Path(args.model).stem}.reduced.onnx")

@@ -87,7 +87,7 @@ def _check_name(kind: str, name: str) -> None:
         words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)]
         better = "-".join(words)
         nearest = f"; did you mean '{better}'?" if _NAME.fullmatch(better) else ""
-        raise UserError(f"expected a name of small letters, digits, '-' and '_', but got '{name}'{nearest}")
+        raise UserError(f"expected a name {_wanted(name)}, but got '{name}'{nearest}")
     module = name.replace("-", "_")
     if keyword.iskeyword(module) or keyword.issoftkeyword(module):
         raise UserError(f"expected a name that Python modules may have, but got '{name}', a word of Python's")
@@ -95,6 +95,13 @@ def _check_name(kind: str, name: str) -> None:
         raise UserError(f"expected the name of a new Python module, but '{module}' is one that Python finds already")
     if is_taken := _TAKEN.get(kind):
         is_taken(name, module)
+
+
+def _wanted(name: str) -> str:
+    """What a name that is no package's lacks."""
+    if not re.fullmatch(r"[a-z0-9_-]+", name):
+        return "of small letters, digits, '-' and '_'"
+    return "that begins with a letter" if not name[0].isalpha() else "with one '-' or '_' between two words, none last"
 
 
 def _check_pass(name: str, module: str) -> None:

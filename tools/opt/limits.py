@@ -6,6 +6,8 @@ from mlc.support.limits import Limits, limits
 
 MAX_NESTING = 1000
 """The largest value of --max-nesting: parser, verifier, passes and printer recurse."""
+MOST_DIGITS = 18
+"""The digits of the largest numbers of options, which fit 64 bits."""
 
 _LIMITS = {
     "input_bytes": "bytes of one input file",
@@ -18,18 +20,21 @@ _LIMITS = {
 }
 
 
-def natural(text: str) -> int:
-    """A whole number of at least 0."""
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
+def natural(text: str, least: int = 0) -> int:
+    """A whole number of at least 0, or another `least` one."""
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()):
         raise argparse.ArgumentTypeError(f"expected a whole number, but got '{text}'")
-    return int(text)
+    if len(digits) > MOST_DIGITS:
+        raise argparse.ArgumentTypeError(f"expected a number of at most {MOST_DIGITS} digits, but got '{text}'")
+    if (value := int(text)) < least:
+        raise argparse.ArgumentTypeError(f"expected at least {least}, but got {value}")
+    return value
 
 
 def positive(text: str) -> int:
     """A whole number of at least 1."""
-    if not (value := natural(text)):
-        raise argparse.ArgumentTypeError("expected at least 1, but got 0")
-    return value
+    return natural(text, 1)
 
 
 def depth(text: str) -> int:

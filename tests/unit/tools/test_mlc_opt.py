@@ -154,6 +154,7 @@ def test_wrong_pipelines(opt, pipeline, pattern):
         (["a\0b"], r"a\\x00b: error: cannot read the file"),
         (["--pass-pipelin=cse"], r"mlc-opt: error: unknown option '--pass-pipelin=cse'; did you mean '--pass"),
         (["--verify-each=maybe"], r"mlc-opt: error: argument --verify-each: expected true or false, but got 'maybe'"),
+        (["--max-ops=-5"], r"mlc-opt: error: argument --max-ops: expected at least 1, but got -5"),
         (["--max-ops=many"], r"mlc-opt: error: argument --max-ops: expected a whole number, but got 'many'"),
         (["--max-ops=0"], r"mlc-opt: error: argument --max-ops: expected at least 1, but got 0"),
         (["--max-nesting=1001"], r"mlc-opt: error: argument --max-nesting: expected at most 1000, but got 1001"),

@@ -76,7 +76,8 @@ def test_the_name_of_a_pass_may_say_its_level(here: Path) -> None:
     [
         (["pass", "MyThing"], "of small letters, digits, '-' and '_', but got 'MyThing'; did you mean 'my-thing'?"),
         (["pass", "../x"], "of small letters, digits, '-' and '_', but got '../x'"),
-        (["pass", "2fast"], "of small letters, digits, '-' and '_', but got '2fast'"),
+        (["pass", "2fast"], "expected a name that begins with a letter, but got '2fast'"),
+        (["pass", "a--b"], "with one '-' or '_' between two words, none last, but got 'a--b'; did you mean 'a-b'?"),
         (["pass", "class"], "expected a name that Python modules may have, but got 'class'"),
         (["pass", "json"], "expected the name of a new Python module, but 'json'"),
         (["op", "numpy"], "expected the name of a new Python module, but 'numpy'"),

@@ -269,6 +269,10 @@ def test_reduce_an_onnx_model_as_onnx(onnx_path: Path, capsys: pytest.CaptureFix
     ("words", "message"),
     [
         (["clips.mlir", "--check", "false"], "expected the check to hold for the input itself, but it does not"),
+        (
+            ["clips.mlir", "--check", "nosuchcmd {}"],
+            "expected a --check COMMAND that can be run, but got 'nosuchcmd {}': bash: line 1: nosuchcmd: command",
+        ),
         (["clips.mlir", "--check", "true", "--as-onnx"], "expected an .onnx file with --as-onnx, but got 'clips.mlir'"),
         (["none.mlir", "--check", "true"], "none.mlir"),
     ],
