@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
 from mlc.support.files import open_file
+from mlc.support.limits import limits
 from mlc.support.registered.plugins import version_of
 from mlc.support.threads import available_cpus
 
@@ -48,7 +49,7 @@ class Content(NamedTuple):
 
 def file_parts(path: Path, cache: Cache) -> list[bytes | str]:
     """The parts of a file's cache key: its content, and weights beside it, external data, the version of torch."""
-    content = _content(path, cache)
+    content = _content(path, cache, limits.input_bytes if path.suffix == ".mlir" else None)
     parts: list[bytes | str] = [path.suffix, content.digest]
     if path.suffix == ".pt2":
         return [*parts, version_of("torch")]
@@ -63,15 +64,15 @@ def file_parts(path: Path, cache: Cache) -> list[bytes | str]:
     return parts
 
 
-def _content(path: Path, cache: Cache) -> Content:
+def _content(path: Path, cache: Cache, max_bytes: int | None = None) -> Content:
     """
     What a file contains, as the cache noted it or by reading it.
 
     The digest of a large file is noted under the file's place on the disk, its size and its times; programs cannot set
     the time of the last change of the inode. A file that changed within the last seconds is not noted, since it may
-    change again within the resolution of these times.
+    change again within the resolution of these times. UserError where it is larger than `max_bytes`.
     """
-    with open_file(path) as file:
+    with open_file(path, max_bytes) as file:
         facts = os.fstat(file.fileno())
         if facts.st_size < NOTED_BYTES:
             return read_content(file, facts.st_size)
