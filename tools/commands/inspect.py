@@ -196,9 +196,10 @@ def _measured(
     from mlc.runtime.symbolic import UnloadedExecutable
 
     shapes = shapes_of(args, "at")
-    is_open = any(not isinstance(size, int) for spec in executable.inputs for size in spec.shape)
+    sizes = [(spec.name, (1, 2, "..") if spec.shape is None else spec.shape) for spec in executable.inputs]
+    is_open = any(not isinstance(size, int) for _, shape in sizes for size in shape)
     if is_open and shapes is None:
-        like = " ".join(f"--at {spec.name}={','.join(map(str, spec.shape))}" for spec in executable.inputs)
+        like = " ".join(f"--at {name}={','.join(map(str, shape))}" for name, shape in sizes)
         return None, None, f"sizes are open; give them with numbers in {like}"
     inputs = random_inputs(executable, shapes)
     if args.no_profile:

@@ -109,9 +109,14 @@ def add_at_argument(parser: argparse.ArgumentParser) -> None:
 def random_inputs(
     executable: "Executable", shapes: Mapping[str, Sequence[Any]] | None = None, given: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Seeded inputs: normal floats, small non-negative integers; `shapes` where the model leaves sizes open."""
+    """
+    Seeded inputs: normal floats, small non-negative integers; `shapes` where the model leaves sizes open.
+
+    An input that is a sequence gets RANDOM_TENSORS tensors of one shape.
+    """
     import numpy as np
 
+    from mlc.runtime.vm.executable import LIST
     from mlc.support.dtypes import dtype_of
 
     rng = np.random.default_rng(0)
@@ -120,21 +125,28 @@ def random_inputs(
         if spec.name in given:
             continue
         shape = (shapes or {}).get(spec.name, spec.shape)
+        is_sequence = spec.dtype.startswith(LIST)
         if shape is None:
-            raise UsageError(
-                f"expected the shape of input '{spec.name}' for random values; give it with --at {spec.name}=1,2,3"
-            )
+            of = f"{'the tensors of ' if is_sequence else ''}input '{spec.name}'"
+            raise UsageError(f"expected the shape of {of} for random values; give it with --at {spec.name}=1,2,3")
         if not all(isinstance(size, int) for size in shape):
             known, like = ", ".join(map(str, shape)), ",".join(str(n) if isinstance(n, int) else "1" for n in shape)
             raise UsageError(
                 f"expected the sizes of input '{spec.name}' ({known}) to be known for random values; give them with "
                 f"--at {spec.name}={like}"
             )
-        dtype = dtype_of(spec.dtype)
+        dtype = dtype_of(spec.dtype.removeprefix(LIST))
         is_integer = dtype.kind in "iub"
-        values = rng.integers(0, 2, shape) if is_integer else rng.standard_normal(shape)
-        inputs[spec.name] = np.asarray(values).astype(dtype)
+        drawn = [
+            np.asarray(rng.integers(0, 2, shape) if is_integer else rng.standard_normal(shape)).astype(dtype)
+            for _ in range(RANDOM_TENSORS if is_sequence else 1)
+        ]
+        inputs[spec.name] = drawn if is_sequence else drawn[0]
     return inputs
+
+
+RANDOM_TENSORS = 2
+"""The tensors of a random input that is a sequence."""
 
 
 def read_inputs(texts: list[str]) -> dict[str, Any]:
