@@ -290,19 +290,41 @@ def devices_of_arguments(args: argparse.Namespace) -> "tuple[Device, ...]":
     return devices_of(dict(map(parse_device, getattr(args, "device", ()))))
 
 
+def given_compile_option(args: argparse.Namespace) -> str:
+    """The first option of the compilation that differs from its default; empty where none does."""
+    defaults: dict[str, tuple[str, object]] = {
+        "shape": ("--shape", []),
+        "symbol": ("--symbol", []),
+        "target": ("--target", "native"),
+        "device": ("--device", []),
+        "opt_level": ("-O", 3),
+        "precision": ("--precision", "f32"),
+        "error_growth": ("--error-growth", 16.0),
+        "schedules": ("--schedules", None),
+        "compiler": ("--compiler", []),
+    }
+    given = (flag for name, (flag, value) in defaults.items() if getattr(args, name, value) != value)
+    return next(given, "") or given_memory_option(args)
+
+
 def executable_of(args: argparse.Namespace):
     """The executable that the arguments describe: compiled, from the cache, or loaded from a directory."""
     if os.path.isdir(args.model):
         from mlc.runtime.executable import load_executable
 
-        if args.schedules is not None:
-            raise UsageError(f"expected a model file to compile with --schedules, but got the directory {args.model}")
-        if option := given_memory_option(args):
-            raise UsageError(f"expected a model file to compile with {option}, but got the directory {args.model}")
+        if option := given_compile_option(args):
+            raise UsageError(
+                f"expected a model file to compile with {option}, but got the directory {args.model}; "
+                "a saved model is compiled already"
+            )
         from mlc.runtime.vm.saved import is_saved_vm
 
         executor = "aot" if args.executor == "auto" else args.executor
         if is_saved_vm(args.model):  # it may have to compile what it meets
+            if args.executor not in ("auto", "vm"):
+                raise UsageError(
+                    f"expected --executor vm for {args.model}, a program of the vm, but got {args.executor}"
+                )
             from mlc.driver import toolchain
 
             return toolchain.load_executable(args.model, args.threads, executor)

@@ -78,10 +78,32 @@ def test_a_model_whose_data_decides_shapes_is_one_of_the_vm(here: Path, capsys: 
         (("compile", "m.onnx", "-o", "m.so"), "expected -o to be a directory for a model of the vm, but got 'm.so'"),
         (("run", "m.onnx", "--executor", "aot", "--random"), "has no shape; pass shapes="),
         (("run", "m.onnx", "--random"), "expected the shape of input 'x' for random values; give it with --at x=1,2,3"),
+        (("run", "saved", "--executor", "aot"), "expected --executor vm for saved, a program of the vm, but got aot"),
         (("inspect", "--vm", "--json", "saved"), "expected --vm alone, but got --json"),
     ):
         assert mlc(*words) == 1
         assert message in capsys.readouterr().err
+
+
+def test_random_sequences_are_of_tensors_alike(here: Path, capsys: pytest.CaptureFixture[str]):
+    type_ = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, None))
+    nodes = [helper.make_node("SequenceAt", ["s", "k"], ["y"])]
+    last = [helper.make_tensor("k", TensorProto.INT64, [], [-1])]
+    graph = helper.make_graph(nodes, "g", [helper.make_value_info("s", type_)], [onnx.ValueInfoProto(name="y")], last)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), "m.onnx")
+    assert mlc("run", "m.onnx", "--random", "--at", "s=1,2,3") == 0
+    assert capsys.readouterr().out.startswith("y: 1x2x3 float32, ")
+    assert mlc("run", "m.onnx", "--random") == 1
+    assert "expected the shape of the tensors of input 's' for random values; give it with" in capsys.readouterr().err
+
+
+def test_the_size_of_a_file_in_the_cache_is_checked(here: Path, capsys: pytest.CaptureFixture[str]):
+    t = "tensor<4xf32>"
+    text = f"func.func @main(%x: {t}) -> {t} {{\n  %0 = graph.relu %x : {t}\n  return %0 : {t}\n}}\n"
+    (here / "m.mlir").write_text(text)
+    assert mlc("compile", "m.mlir") == 0
+    assert mlc("compile", "m.mlir", "--max-input-bytes", 10) == 1
+    assert "m.mlir: expected a file of at most 10 bytes, but got " in capsys.readouterr().err
 
 
 def test_a_saved_directory_runs(path: Path, here: Path, capsys: pytest.CaptureFixture[str]):
@@ -89,6 +111,11 @@ def test_a_saved_directory_runs(path: Path, here: Path, capsys: pytest.CaptureFi
     assert "wrote saved" in capsys.readouterr().out
     assert mlc("run", "saved", "--random", "--profile") == 0
     assert "GFLOP/s" in capsys.readouterr().out
+    for words in ("--shape x=1x8", "--precision bf16", "--target x86-64-v2", "-O 1", "--memory-planner tokens"):
+        assert mlc("run", "saved", "--random", *words.split()) == 1
+        said = f"expected a model file to compile with {words.split()[0]}, but got the directory saved; a saved model"
+        assert said in capsys.readouterr().err
+    assert mlc("run", "saved", "--random", "--executor", "steps") == 0
 
 
 @pytest.mark.parametrize("suffix", [".so", ".a", ".o"])
