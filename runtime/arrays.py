@@ -92,6 +92,15 @@ def check_names(inputs: Mapping[str, Any], specs: "Sequence[TensorSpec]") -> Non
             raise ValueError(f"expected inputs {', '.join(known)}, but input '{name}' is missing")
 
 
+def check_out(out: Mapping[str, Any], known: Sequence[str]) -> None:
+    """ValueError unless `out`, the arrays to write outputs into, is a mapping whose names are among the known ones."""
+    if not isinstance(out, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
+        raise ValueError(f"expected out as a dict of name -> array, but got {type(out).__name__}")
+    for name in out:
+        if name not in known:
+            raise ValueError(f"expected outputs {', '.join(known)}, but got an unknown output '{name}'")
+
+
 def pointers(inputs: Sequence[Array], outputs: Sequence[Array]) -> dict[str, list[int]]:
     """The addresses of inputs and outputs by kind, as the stepper's nodes refer to them."""
     return {"input": [address_of(a) for a in inputs], "output": [address_of(a) for a in outputs]}
@@ -146,6 +155,7 @@ __all__ = [
     "as_array",
     "check_array",
     "check_names",
+    "check_out",
     "input_array",
     "is_ready",
     "output_array",

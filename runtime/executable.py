@@ -24,6 +24,7 @@ from mlc.runtime.arrays import (
     aligned,
     check_array,
     check_names,
+    check_out,
     input_array,
     is_ready,
     output_array,
@@ -211,8 +212,8 @@ class Executable:
         if out is None and not specs:
             return [np.empty(shape, dtype) for _, dtype, shape in self._output_rows]
         out = {} if out is None else out
-        if out.__class__ is not dict and not isinstance(out, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] callers need not be typed
-            raise ValueError(f"expected out as a dict of name -> array, but got {type(out).__name__}")
+        if out.__class__ is not dict:
+            check_out(out, [name for name, _, _ in self._output_rows])
         results: list[Array] = []
         given = 0
         for index, (name, dtype, shape) in enumerate(self._output_rows):
@@ -225,8 +226,7 @@ class Executable:
                 array = output_array(array, specs[index] if specs else self.outputs[index])
             results.append(array)
         if given != len(out):
-            (name, *_), known = [name for name in out if name not in self._output_names], ", ".join(self._output_names)
-            raise ValueError(f"expected outputs {known}, but got an unknown output '{name}'")
+            check_out(out, self._output_names)
         return results
 
     def _steps(self, state: CallState) -> Stepper:

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from mlc.runtime.arrays import Array, TensorSpec, as_array, check_array, check_names, output_array
+from mlc.runtime.arrays import Array, TensorSpec, as_array, check_array, check_names, check_out, output_array
 from mlc.runtime.artifact import Artifact
 from mlc.runtime.code import Toolchain
 from mlc.runtime.executable import Executable
@@ -73,6 +73,8 @@ class VmExecutable(Executable):
         dtype, UserError where a saved model meets sizes that it was not compiled for.
         """
         arguments = self._arguments(inputs)
+        if out is not None:
+            check_out(out, [spec.name for spec in self.outputs])
         with self._lock:
             self._results = self._computed(arguments, out)
             return {spec.name: value for spec, value in zip(self.outputs, self._results, strict=True)}
@@ -105,7 +107,13 @@ class VmExecutable(Executable):
         if (segment := self._only_segment) is None:
             results = self.machine.run(0, arguments)
             return results if out is None else self._written(results, out)
-        return segment(arguments, None if out is None else self._check_outputs_of(segment, arguments, out))
+        if out is None:
+            return segment(arguments)
+        results = segment(arguments, self._check_outputs_of(segment, arguments, out))
+        if segment.counted:  # outputs are cut to their counts
+            return results
+        given = [out.get(spec.name) for spec in self.outputs]  # what was given may be no numpy array
+        return [result if one is None else one for result, one in zip(results, given, strict=True)]
 
     @property
     def _only_segment(self) -> Segment | None:
@@ -120,8 +128,8 @@ class VmExecutable(Executable):
         results = segment.results(segment.bind(arguments))
         shown = [TensorSpec(s.name, r.shape, s.dtype) for s, r in zip(self.outputs, results, strict=False)]
         for k, spec in enumerate(shown):
-            if spec.name in out:
-                results[k] = output_array(out[spec.name], spec)
+            if (given := out.get(spec.name)) is not None:
+                results[k] = output_array(given, spec)
         return results
 
     def _written(self, results: list[Any], out: Mapping[str, Any]) -> list[Any]:
@@ -136,7 +144,9 @@ class VmExecutable(Executable):
 
     def _arguments(self, inputs: Mapping[str, Any]) -> list[Register]:
         """The inputs in order, contiguous; ValueError if one is missing, unknown or of another shape or type."""
-        if len(inputs) != len(self.inputs) or any(spec.name not in inputs for spec in self.inputs):
+        if inputs.__class__ is not dict or len(inputs) != len(self.inputs):
+            check_names(inputs, self.inputs)
+        elif any(spec.name not in inputs for spec in self.inputs):
             check_names(inputs, self.inputs)
         return [self._argument(k, spec, inputs[spec.name]) for k, spec in enumerate(self.inputs)]
 

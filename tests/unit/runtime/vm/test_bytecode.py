@@ -78,6 +78,32 @@ def test_a_static_model_computes_what_aot_does(aot: mlc.Executable, vm: VmExecut
     np.testing.assert_array_equal(hidden, wanted["hidden"])
 
 
+class Exported:
+    """An array of another library, which exports its memory by DLPack."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: object) -> object:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> object:
+        return self.array.__dlpack_device__()
+
+
+def test_outputs_that_are_given_are_returned_and_others_refused(aot: mlc.Executable, vm: VmExecutable):
+    given, hidden = inputs(), Exported(np.zeros((4, 32), np.float32))
+    assert vm(given, {"hidden": hidden, "sum": None})["hidden"] is hidden
+    np.testing.assert_array_equal(hidden.array, aot(given)["hidden"])
+    for exe in (aot, vm):
+        with pytest.raises(ValueError, match="expected outputs hidden, sum, but got an unknown output 'wrong'"):
+            exe(given, {"wrong": hidden.array})
+        with pytest.raises(ValueError, match="expected out as a dict of name -> array, but got list"):
+            exe(given, [hidden.array])
+        with pytest.raises(ValueError, match="expected inputs as a dict of name -> array, but got list"):
+            exe([given["x"], given["y"]])
+
+
 def test_tvms_names(aot: mlc.Executable, vm: VmExecutable):
     given = inputs()
     vm.set_input("main", given["x"], y=given["y"])
