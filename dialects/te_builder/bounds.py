@@ -31,10 +31,13 @@ def may_be_negative(stage: StageBuilder, size: Dim) -> bool:
     """
     Whether a size is negative for sizes that a kernel may be called with, at which each axis of the stage has elements.
 
-    False where that is not known: of products and quotients of open sizes.
+    False where that is not known: of products and quotients of open sizes, and of kernels of a graph, whose sizes are
+    checked when the program is called.
     """
     if isinstance(size, int):
         return size < 0
+    if stage.symbols is not None:
+        return False
     if any(len(product) > 1 or not all(isinstance(atom, str) for atom in product) for product, _ in size.terms):
         return False
     ends = {name: _ends(name) for name in size.symbols()}
