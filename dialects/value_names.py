@@ -1,14 +1,16 @@
-"""The names of values: what a value can be called, so that it keeps its name in copies and in the text."""
+"""Valid `name_hint`s of values: names that xDSL accepts, and that copies and the printed text keep."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from xdsl.ir import SSAValue
 
 _NUMBERS = re.compile(r"(?:_\d+)+$")
 
 
+@lru_cache(maxsize=4096)
 def value_name(name: str | None) -> str | None:
     """
     The `name_hint` of a value that is to be called `name`; None where nothing is left of the name.

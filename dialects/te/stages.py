@@ -285,16 +285,18 @@ class ReadOp(MaskedReadOp, VerifiedAround):
         stage = self.parent_op()
         if self.mask is not None or not isinstance(stage, ComputeOp) or len(stage.axes) != len(stage.static_extents):
             return
+        spans, extents = stage.ranges, stage.static_extents
         axes = {axis: number for number, axis in enumerate(stage.axes)}
-        if any(operand not in axes for operand in self.indices):
-            return
-        found = [stage.ranges[axes[operand]] for operand in self.indices]
-        ranges = {
-            k: span or (0 if axes[self.indices[k]] else stage.first_step, UNBOUNDED) for k, span in enumerate(found)
-        }
-        is_open = {k for k, span in enumerate(found) if span is None}
-        if any(stage.static_extents[axes[self.indices[k]]] != UNBOUNDED for k in is_open):
-            return  # an axis without elements
+        ranges, is_open = dict[int, Range](), set[int]()
+        for k, operand in enumerate(self.indices):
+            if (number := axes.get(operand)) is None:
+                return
+            if (span := spans[number]) is None:
+                if extents[number] != UNBOUNDED:
+                    return  # an axis without elements
+                is_open.add(k)
+                span = (0 if number else stage.first_step, UNBOUNDED)
+            ranges[k] = span
         for axis, (expr, size) in enumerate(zip(self.map.data, self.tensor_shape, strict=True)):
             if not expr.is_affine:
                 continue

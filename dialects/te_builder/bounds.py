@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from math import ceil, inf
+from math import ceil
 
 from mlc.dialects.graph.dims import Dim, DimExpr
-from mlc.dialects.graph.expressions import Bounded
-from mlc.dialects.index import Index
+from mlc.dialects.graph.expressions import bounds_between
+from mlc.dialects.index import UNBOUNDED, Index
 from mlc.dialects.te_builder.indices import StageBuilder
 
 
@@ -38,32 +38,24 @@ def may_be_negative(stage: StageBuilder, size: Dim) -> bool:
         return size < 0
     if stage.symbols is not None:
         return False
-    if any(len(product) > 1 or not all(isinstance(atom, str) for atom in product) for product, _ in size.terms):
+    if not _is_affine(size):
         return False
     ends = {name: _ends(name) for name in size.symbols()}
     for extent in (*stage.extents, *(axis.extent for axis in stage.reduce)):
-        if isinstance(extent, DimExpr) and (found := _single(extent)) is not None and found[0] in ends:
-            name, c, const = found
-            low, high = ends[name]
-            ends[name] = max(low, ceil((1 - const) / c)), high
-    least = sum(c * (ends[product[0]][c < 0] if product else 1) for product, c in _named(size))
-    return least < 0
+        if isinstance(extent, DimExpr) and _is_affine(extent) and len(names := set(extent.symbols())) == 1:
+            terms, (name,) = dict(extent.terms), names
+            if name in ends and (c := terms[(name,)]) > 0:
+                least = ceil((1 - terms.get((), 0)) / c)
+                ends[name] = max(ends[name][0], least), ends[name][1]
+    return bounds_between(size, ends)[0] < 0
 
 
-def _named(size: DimExpr) -> list[tuple[tuple[str, ...], int]]:
-    return [(tuple(atom for atom in product if isinstance(atom, str)), c) for product, c in size.terms]
-
-
-def _ends(name: str) -> tuple[float, float]:
+def _ends(name: str) -> tuple[int, int]:
     """The least and the greatest value of a symbol."""
-    return (name.low, name.high) if isinstance(name, Bounded) else (1, inf)
+    low, high = DimExpr({(name,): 1}).bounds()
+    return int(low), int(min(high, UNBOUNDED))
 
 
-def _single(size: DimExpr) -> tuple[str, int, int] | None:
-    """(n, c, k) of a size `c * n + k`, c > 0; None of others."""
-    terms = dict(_named(size))
-    const = terms.pop((), 0)
-    if len(terms) != 1:
-        return None
-    (product, c), *_ = terms.items()
-    return (product[0], c, const) if len(product) == 1 and c > 0 else None
+def _is_affine(size: DimExpr) -> bool:
+    """Whether a size is a sum of multiples of symbols, whose bounds it takes."""
+    return all(len(product) < 2 and all(isinstance(atom, str) for atom in product) for product, _ in size.terms)

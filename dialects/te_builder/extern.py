@@ -26,9 +26,8 @@ from mlc.dialects.index import Index
 from mlc.dialects.scalar import INDEX
 from mlc.dialects.te_builder import builder
 from mlc.dialects.te_builder.builder import Tensor
-from mlc.dialects.te_builder.indices import StageBuilder
+from mlc.dialects.te_builder.indices import StageBuilder, check_name
 from mlc.dialects.te_builder.loop_body import LoopBodyBuilder
-from mlc.dialects.te_builder.tensors import check_name
 from mlc.dialects.te_extern import ExternOp, buffer_types, empty_body
 from mlc.dialects.value_names import value_name
 from mlc.support.errors import UserError
@@ -132,6 +131,7 @@ def extern(
     several = bool(listed) and all(isinstance(s, list | tuple) for s in listed)
     wanted = cast("list[Sequence[Dim]]", listed if several else [listed])
     shaped = [builder.placeholder(shape).shape for shape in wanted]  # which checks them
+    check_name(name)
     values = [_input(t) for t in inputs]
     elements = [builder.signless(e) for e in _elements(dtype, inputs, len(shaped))]
     types = [builder.te_type(e, shape) for (e, _), shape in zip(elements, shaped, strict=True)]

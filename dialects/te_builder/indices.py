@@ -133,6 +133,12 @@ def _range(extent: Dim) -> Range:
     return axis_range(UNBOUNDED if isinstance(extent, DimExpr) else extent)
 
 
+def check_name(name: object) -> None:
+    """UserError unless a name that a program gives is a text."""
+    if not isinstance(name, str):
+        raise UserError(f"expected a name, but got {name!r:.40}")
+
+
 def index_of(size: Dim, symbol: Callable[[DimExpr], Index]) -> Index:
     """A size as an index expression; `symbol` gives the expression of each member of its basis."""
     if isinstance(size, int):

@@ -23,6 +23,7 @@ from mlc.dialects.te_builder.indices import (
     IndexExpr,
     ReduceAxis,
     StageBuilder,
+    check_name,
     condition,
     current_stage,
     writing,
@@ -105,6 +106,7 @@ def reduce_axis(extent: Dim | tuple[int, int], name: str = "k") -> ReduceAxis:
     size = isinstance(extent, int | DimExpr)  # pyright: ignore[reportUnnecessaryIsInstance] - from users
     if not size or (isinstance(extent, int) and extent < 1):
         raise UserError(f"expected the extent of a reduction axis to be a size of at least 1, but got {extent!r}")
+    check_name(name)
     return ReduceAxis(extent, name)
 
 

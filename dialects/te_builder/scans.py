@@ -10,7 +10,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from mlc.dialects import te
 from mlc.dialects.index import compact
-from mlc.dialects.te_builder.indices import StageBuilder
+from mlc.dialects.te_builder.indices import StageBuilder, check_name
 from mlc.dialects.te_builder.kernels import dependences
 from mlc.dialects.te_builder.stages import copy_of, current_kernel
 from mlc.dialects.te_builder.tensors import Tensor
@@ -33,6 +33,7 @@ def scan(init: Tensors, update: Tensors, state: Tensors, inputs: Sequence[Tensor
     Raises UserError for states and updates of other shapes, for reads of steps that are not there yet, and for a
     te.scan or te.extern among the stages that depend on a state.
     """
+    check_name(name)
     inits, updates, states = (_several(what, x) for what, x in (("init", init), ("update", update), ("state", state)))
     if not len(inits) == len(updates) == len(states):
         raise UserError(

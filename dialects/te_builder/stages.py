@@ -16,7 +16,15 @@ from mlc.dialects.attributes import STAGE_NO_INLINE
 from mlc.dialects.graph.dims import Dim, DimExpr
 from mlc.dialects.graph.types import Shape
 from mlc.dialects.index import compact
-from mlc.dialects.te_builder.indices import Condition, IndexExpr, ReduceAxis, StageBuilder, check_body, writing
+from mlc.dialects.te_builder.indices import (
+    Condition,
+    IndexExpr,
+    ReduceAxis,
+    StageBuilder,
+    check_body,
+    check_name,
+    writing,
+)
 from mlc.dialects.te_builder.reductions import Reduction, as_signed
 from mlc.dialects.te_builder.scalars import Scalar
 from mlc.dialects.te_builder.tensors import Tensor, sizes_of, te_type
@@ -89,6 +97,7 @@ def compute(
     The result is a Tensor; of a tuple of elements, and of a reduction of several values, a tuple. `axes` names the
     indices (default: the parameters of `fn`); `reduce` orders the reduction axes (default: in order of first use).
     """
+    check_name(name)
     shape = sizes_of(shape)
     names = list(axes) if axes is not None else _names(fn, len(shape))
     stage, result = _trace(shape, names, fn, reduce)

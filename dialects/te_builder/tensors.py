@@ -23,6 +23,7 @@ from mlc.dialects.te_builder.indices import (
     IndexExpr,
     IndexLike,
     StageBuilder,
+    check_name,
     condition,
     current_stage,
 )
@@ -186,6 +187,8 @@ def table(values: ArrayLike, dtype: DTypeLike | None = None, name: str = "table"
     """A constant tensor that is part of the kernel; it has the array's element type unless `dtype` is given."""
     import numpy as np
 
+    check_name(name)
+
     try:
         array = np.asarray(values, None if dtype is None else numpy_dtype(element_type(dtype)))
         element, unsigned = signless(element_type(array.dtype))
@@ -200,12 +203,6 @@ def table(values: ArrayLike, dtype: DTypeLike | None = None, name: str = "table"
     op = te.TableOp.make(dense)
     op.result.name_hint = value_name(name)
     return Tensor(op.result, array.shape, element, unsigned, name)
-
-
-def check_name(name: object) -> None:
-    """UserError unless a name that a program gives is a text."""
-    if not isinstance(name, str):
-        raise UserError(f"expected a name, but got {name!r:.40}")
 
 
 def placeholder(shape: Sequence[Dim], dtype: DTypeLike = "float32", name: str = "x") -> Tensor:

@@ -34,6 +34,7 @@ from mlc.targets.cost.thresholds import (
     PACKED_DEPTH,
     PACKED_PANELS,
     PAIR_REGISTERS,
+    SHARED_LANES_PAIRS,
     SHARED_LANES_VECTORS,
     SLIDING_TAPS,
     SLIDING_UNROLLED,
@@ -47,7 +48,7 @@ from mlc.targets.cost.thresholds import (
     WIDENED_VECTORS,
     WOVEN_REGISTERS,
 )
-from mlc.targets.cost.tiles import RegisterTile, Strips, even_split, register_tile, sliding_rows
+from mlc.targets.cost.tiles import RegisterTile, Strips, even_split, held_rows, register_tile, sliding_rows
 from mlc.targets.cost.windows import Row, window_tile
 from mlc.targets.matrix import MATRIX_PRODUCT_CYCLES, MATRIX_ROWS, MATRIX_SUMS
 from mlc.targets.target import Target
@@ -56,8 +57,6 @@ MOST_TILE_ROWS = 32
 """Rows of a register tile that tuning tries, at most: the registers of AVX-512."""
 MOST_TILE_VECTORS = 8
 """Vectors of a register tile's row that tuning tries, at most."""
-LEAST_PAIRS = 2
-"""Pairs of rows that share vectors in a register tile, at least: sums of fewer wait for each other."""
 MOST_COLUMN_PARTS = 16
 """Parts of the columns that tuning tries, at most."""
 
@@ -255,8 +254,7 @@ class ContractionSizes:
             return 1
         if 2 * (lanes % self.width) != self.width:
             return 1
-        per_pair = 2 * lanes // self.width
-        fits = LEAST_PAIRS * per_pair + per_pair + 1 <= self.target.vector_registers - 2
+        fits = held_rows(2 * lanes // self.width, self.target, reserved=2) >= SHARED_LANES_PAIRS
         return 2 if fits or self.slides else 1
 
     @property

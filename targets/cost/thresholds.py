@@ -77,6 +77,9 @@ with 4 x 2, 15.6 with 6 x 2, 16 x 56 x 112 takes 24.4 with 3 x 4, 28.2 with 2 x 
 SHARED_LANES_VECTORS = 5
 """Vectors of lanes up to which two pixels share the vector that channels leave half empty: of more, a half is little.
 Not measured apart."""
+SHARED_LANES_PAIRS = 2
+"""Pairs of such rows that registers hold, at least. Source: dense layers of 28 and 36 units, whose pairs take 7 and 9
+vectors of AVX2, take 0.50 and 0.59 of the time without pairs, on Zen 3."""
 LEAST_DOT_DEPTH = 16
 """Terms of a sum over lanes, at least: one vector of AVX-512. Not measured apart."""
 LEAST_DEEP_DOT_DEPTH, DEEP_DOT = 8, 512

@@ -155,9 +155,9 @@ def register_tile(
     return best[2]
 
 
-def held_rows(vectors: int, target: Target) -> int:
+def held_rows(vectors: int, target: Target, reserved: int = 0) -> int:
     """The most rows of a tile that is `vectors` wide: registers hold its sums beside the operands of a step."""
-    return max(1, (target.vector_registers - vectors - 1) // vectors)
+    return max(1, (target.vector_registers - reserved - vectors - 1) // vectors)
 
 
 def most_rows(rows: int, vectors: int, target: Target) -> int:

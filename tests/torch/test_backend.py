@@ -198,6 +198,17 @@ def test_scales_and_numbers_that_change(versions):
 
 
 @torch.no_grad()
+def test_a_write_through_data_is_noticed_after_a_reset():
+    layer, x = nn.Linear(4, 3), torch.randn(2, 4)
+    compiled = torch.compile(layer, backend="mlc")
+    before = compiled(x)
+    layer.weight.data.mul_(3)
+    torch.testing.assert_close(compiled(x), before)  # PyTorch counts no such write
+    torch.compiler.reset()
+    torch.testing.assert_close(compiled(x), layer(x))
+
+
+@torch.no_grad()
 def test_options_that_mlc_has_not_are_an_error():
     with pytest.raises(Exception, match="mlc has no option 'thread'; did you mean 'threads'"):
         torch.compile(nn.ReLU(), backend="mlc", options={"thread": 11})(torch.ones(3))

@@ -272,9 +272,13 @@ def hoist_invariants(op: loop.ForOp) -> None:
 
 def _written(block: Block) -> set[SSAValue]:
     """The buffers that a block may write: those that it stores to, and those that it gives to functions."""
-    calls = [op for op in block.walk() if isinstance(op, loop.ExternCallOp)]
-    stores = {op.buffer for op in block.walk() if isinstance(op, loop.StoreOp)}
-    return stores.union(*(call.buffers for call in calls))
+    found: set[SSAValue] = set()
+    for op in block.walk():
+        if isinstance(op, loop.StoreOp):
+            found.add(op.buffer)
+        elif isinstance(op, loop.ExternCallOp):
+            found.update(op.buffers)
+    return found
 
 
 def _is_small(op: loop.LoadOp) -> bool:
