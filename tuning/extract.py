@@ -24,8 +24,9 @@ from mlc.driver.kernels.flops import flops_of
 from mlc.driver.kernels.kernel import kernel_passes
 from mlc.driver.memory_options import MemoryOptions
 from mlc.driver.models.bind_sizes import copied
-from mlc.driver.models.compilation import Compilation, device_of
+from mlc.driver.models.compilation import Compilation
 from mlc.driver.models.compile import load_model
+from mlc.driver.models.kernels import device_of
 from mlc.driver.models.schedules import Schedules
 from mlc.driver.operator.source import OperatorLike, operator_source
 from mlc.driver.options import Options, current_context, level_in

@@ -1,36 +1,31 @@
 """One compilation: a model's module and weights become the files of an artifact."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from xdsl.dialects.builtin import FloatAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import FloatAttr, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from mlc.codegen.link import has_compiler, link_shared
-from mlc.dialects.attributes import EXTERNAL_COMPILER, GRAPH_DEVICE, MAIN_SYMBOLS
+from mlc.dialects.attributes import MAIN_SYMBOLS
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.runtime import CallOp
-from mlc.dialects.syntax.source_nodes import origins_of
-from mlc.driver.cache import Cache, key_of
+from mlc.driver.cache import Cache
 from mlc.driver.describe import describe, write_weights
 from mlc.driver.describe.pools import checked_pools
 from mlc.driver.describe.symbolic import describe_symbolic, kernel_shapes, rooms, signature_of
-from mlc.driver.kernels.flops import VALIDATED_EFFORT, effort_of, flops_of
-from mlc.driver.kernels.kernel import KernelCode, compile_kernel, kernel_passes, op_text, text_of, validators
-from mlc.driver.kernels.workers import Job, run_jobs
+from mlc.driver.kernels.flops import flops_of
+from mlc.driver.kernels.kernel import KernelCode, op_text, validators
 from mlc.driver.models.bind_sizes import copied_store
+from mlc.driver.models.kernels import KernelCompiler, Overlap, device_of
 from mlc.driver.models.program import ProgramCode, program_job
 from mlc.driver.models.replay import ValidatedOn, replayable
 from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import make_context, parse_pipeline, run_passes
-from mlc.driver.pipeline.text import pass_text
 from mlc.driver.toolchain import functions_object, is_host, runtime_objects
 from mlc.frontends.common.model import Model
 from mlc.lowering.graph_to_main.convert import find_function
@@ -40,7 +35,7 @@ from mlc.runtime.code import FUNCTIONS
 from mlc.runtime.cpu import refusal
 from mlc.runtime.graph.convert import expect_graph
 from mlc.support.display.timing import PhaseTimer
-from mlc.support.errors import UserError, fail, warn
+from mlc.support.errors import fail, warn
 from mlc.support.records import KnobValues, RecordKey, asking, json_values
 from mlc.support.weights import WeightStore
 from mlc.targets.cpu_features import used_features
@@ -50,19 +45,6 @@ from mlc.validation.plans.plan_check import check_plan
 
 NARROWS = "graph-to-mixed-precision"
 """The pass that changes the types of factors as the option `precision` says."""
-
-
-@dataclass(frozen=True)
-class Overlap:
-    """
-    Work that overlaps the compilation of kernels.
-
-    It is a job for a worker, whose result goes to `take`, and a function that this process runs meanwhile.
-    """
-
-    job: Job
-    take: Callable[[bytes], None]
-    meanwhile: Callable[[], None]
 
 
 class Compilation:
@@ -90,16 +72,13 @@ class Compilation:
         self.texts: dict[str, str] = {}
         self.ops: dict[str, int] = {}
         self.kernels: dict[str, KernelCode] = {}
-        self.extra: dict[str, bytes] = {}
-        """Further objects of kernels that external compilers made, by name."""
         self.asked: dict[RecordKey, KnobValues | None] = {}
         """What the graph passes asked of the records, and the answers."""
         self.warnings: list[str] = []
         self.validators: list[Any] = []
         """The instrument that validates the passes on the whole module, if the options ask for it."""
         self.weights_bytes = 0
-        self.recorded: dict[str, Any] = {}
-        """Inputs of the kernels by name, recorded while the graph passes were validated."""
+        self.compiler = KernelCompiler(model, options, cache, self.ctx, self.devices)
 
     def write(self, directory: Path) -> Artifact:
         """Run all stages; the artifact stands in a new directory inside `directory`."""
@@ -205,25 +184,7 @@ class Compilation:
 
     def schedule_texts(self) -> dict[str, str]:
         """The text of each kernel's te.func and sched.schedule; nothing below is compiled."""
-        _, sources = self.plan()
-        origins = self.origins()
-        sources = {name: op for name, op in sources.items() if EXTERNAL_COMPILER not in op.attributes}
-        jobs = [Job(name, origins.get(name, ()), self.scheduling(name, op)) for name, op in sources.items()]
-        return {name: text.decode() for name, text in zip(sources, run_jobs(jobs), strict=True)}
-
-    def scheduling(self, name: str, source: Operation) -> Callable[[], bytes]:
-        """The job that makes the schedule of one kernel."""
-        options = self.options.on(device_of(source) or HOST)
-        passes = self.passes_of(name, kernel_passes(options))
-        end = [one.name for one in passes].index("convert-te-to-loop")
-
-        def work() -> bytes:
-            module = ModuleOp([source.clone()])
-            with asking(options.records):
-                run_passes(module, self.ctx, passes[:end])
-            return text_of(module, self.options).encode()
-
-        return work
+        return self.compiler.schedule_texts(self.plan()[1])
 
     def optimize(self) -> None:
         """The graph passes."""
@@ -245,7 +206,7 @@ class Compilation:
             run_passes(module, self.ctx, passes, instruments=hooks, required=self.options.required, blame=True)
         self.asked = dict(asked)
         for validator in self.validators:
-            self.recorded = validator.recorded()
+            self.compiler.recorded = validator.recorded()
         self.ops["graph"] = _count(module)
         if "graph" in self.options.keep:
             self.texts["graph"] = op_text(module, self.options) + "\n"
@@ -254,11 +215,6 @@ class Compilation:
         """On what a validating compilation has run the functions of the graph level."""
         inputs = {name: one for validator in self.validators for name, one in validator.recorded().items()}
         return ValidatedOn(inputs, weights) if self.options.validate else None
-
-    def kernel_compared(self, error: Any) -> ValidatedOn | None:
-        """On what a validating compilation has run the kernel that an error is about, whose weights are inputs."""
-        inputs = {name: one for name, one in self.recorded.items() if name.partition(" #")[0] == error.kernel}
-        return ValidatedOn(inputs, None) if self.options.validate else None
 
     def kernel_sources(self) -> dict[str, FuncOp]:
         """The kernels that graph-outline-kernels made."""
@@ -283,120 +239,15 @@ class Compilation:
         objects = program.objects | ({} if self.cache else runtime_objects(self.host, None))
         if names := self.functions():
             objects[FUNCTIONS] = functions_object(names, self.host, self.cache)
-        return objects | self.extra | {name: code.object for name, code in self.kernels.items()}
+        return objects | self.compiler.objects | {name: code.object for name, code in self.kernels.items()}
 
     def compile_kernels(self, sources: Mapping[str, FuncOp], overlap: Overlap | None = None) -> dict[str, KernelCode]:
-        """The code of each kernel, from the cache or from workers; `overlap` is done at the same time."""
-        made = {name: self.external(op) for name, op in sources.items() if EXTERNAL_COMPILER in op.attributes}
-        sources = {name: op for name, op in sources.items() if name not in made}
-        compiled_for = {name: self.options.on(device_of(op) or HOST) for name, op in sources.items()}
-        by_target = {one.target: one for one in (self.options.on(HOST), *compiled_for.values())}
-        passes = {target: kernel_passes(one) for target, one in by_target.items()}
-        cache = None if self.options.keep or self.options.validate else self.cache
-        keys: dict[str, str] = {}
-        if cache is not None:
-            how = {target: _how(one, passes[target]) for target, one in by_target.items()}
-            keys = self.keys(sources, {name: how[one.target] for name, one in compiled_for.items()})
-        packed = {name: data for name, key in keys.items() if cache and (data := self.cached(cache, key)) is not None}
-        missing = [name for name in sources if name not in packed]
-        jobs = self.jobs({name: sources[name] for name in missing}, compiled_for, passes)
-        for target in self.devices.values():
-            prepare(target)
-        host = passes[self.options.on(HOST).target]
-        with replayable(lambda error: _text_of(sources.get(error.kernel)), host, self.kernel_compared):
-            results = self.results(jobs, overlap)
-        for name, data in zip(missing, results, strict=True):
-            packed[name] = data
-            if cache is not None:
-                self.publish(cache, keys[name], data)
-        kernels = made | {name: KernelCode.unpack(packed[name]) for name in sources}
-        self.account(kernels, missing)
+        """The code of each kernel; `overlap` is done at the same time."""
+        kernels = self.compiler.compile(sources, overlap)
+        self.account(kernels)
         return kernels
 
-    def keys(self, sources: Mapping[str, FuncOp], how: Mapping[str, str]) -> dict[str, str]:
-        """The keys of kernels in the cache: of the source, `how` it is compiled, and a schedule written by hand."""
-        handed = self.options.schedules
-        by_hand = dict(handed.texts if handed else ())
-        return {name: key_of([str(op), how[name], by_hand.get(name, "")]) for name, op in sources.items()}
-
-    def jobs(
-        self,
-        sources: Mapping[str, FuncOp],
-        compiled_for: Mapping[str, Options],
-        passes: Mapping[str, list[ModulePass]],
-    ) -> list[Job]:
-        """The jobs that compile kernels, with the options of each one's device and the passes of its target."""
-        origins = self.origins()
-        scale = VALIDATED_EFFORT if self.options.validate else 1
-        jobs: list[Job] = []
-        for name, op in sources.items():
-            one = compiled_for[name]
-            work = self.work(name, op, one, passes[one.target])
-            jobs.append(Job(name, origins.get(name, ()), work, effort=scale * effort_of(op)))
-        return jobs
-
-    def results(self, jobs: Sequence[Job], overlap: Overlap | None) -> list[bytes]:
-        """What the jobs return; `overlap` is done at the same time."""
-        # an instrument keeps what it sees, so the passes that it watches run in this process
-        workers = 1 if self.options.instruments else None
-        if overlap is None:
-            return run_jobs(jobs, workers)
-        *results, other = run_jobs([*jobs, overlap.job], workers, meanwhile=overlap.meanwhile)
-        overlap.take(other)
-        return results
-
-    def cached(self, cache: Cache, key: str) -> bytes | None:
-        """A kernel of the cache that was compiled with what the records answer now."""
-        found = (cache.kernel(one) for one in cache.keys(key, self.options.records))
-        return next((data for data in found if data is not None), None)
-
-    def publish(self, cache: Cache, key: str, data: bytes) -> None:
-        """Put the code of a kernel into the cache, beside what the records answered."""
-        asked = KernelCode.unpack(data).asked
-        cache.publish_kernel(cache.note_asked(key, self.options.records, asked), data)
-
-    def external(self, function: FuncOp) -> KernelCode:
-        """The code of a kernel that an external compiler makes, in this process."""
-        from mlc.driver.kernels.external import check_external, compile_external
-
-        device = device_of(function)
-        target = self.devices.get(device or HOST, self.target)
-        code = compile_external(function, self.model.weights, target)
-        self.extra |= code.objects
-        if self.options.validate:
-            check_external(code, function, self.recorded, self.options)
-        return code.kernel
-
-    def work(
-        self, name: str, source: Operation, options: Options, device_passes: list[ModulePass]
-    ) -> Callable[[], bytes]:
-        """The job of one kernel, with the options and the passes of its device."""
-        passes, handed = self.passes_of(name, device_passes), self.options.schedules
-
-        def work() -> bytes:
-            try:
-                return compile_kernel([source], self.ctx, passes, options, self.recorded).pack()
-            except UserError as error:
-                place = handed.place(name, error) if handed else error.place
-                raise UserError(error.text, error.op, place) from error
-
-        return work
-
-    def passes_of(self, name: str, passes: list[Any]) -> list[Any]:
-        """The passes of one kernel; `te-read-schedules` is among them if its schedule is written by hand."""
-        handed = self.options.schedules
-        return passes if handed is None or handed.text(name) is None else handed.with_pass(passes)
-
-    def origins(self) -> dict[str, tuple[str, ...]]:
-        """The source nodes of each kernel."""
-        found: dict[str, tuple[str, ...]] = {}
-        for op in find_function(self.model.module, "main").walk():
-            if isinstance(op, CallOp):
-                name = op.callee.string_value()
-                found[name] = (*found.get(name, ()), *origins_of(op))
-        return found
-
-    def account(self, kernels: Mapping[str, KernelCode], fresh: list[str]) -> None:
+    def account(self, kernels: Mapping[str, KernelCode]) -> None:
         """Add up seconds, operations, warnings and texts."""
         for name, code in kernels.items():
             for warning in code.warnings:
@@ -408,7 +259,7 @@ class Compilation:
                 self.ops[level] = self.ops.get(level, 0) + count
             for level, text in code.texts.items():
                 self.texts[level] = self.texts.get(level, "") + text
-            if name in fresh:
+            if name in self.compiler.compiled:
                 for phase, seconds in code.seconds.items():
                     self.timing.add(f"{phase} (all workers)", seconds)
 
@@ -471,20 +322,6 @@ class Compilation:
         return estimate.value.data if isinstance(estimate, FloatAttr) else 0.0
 
 
-def _text_of(kernel: Operation | None) -> str | None:
-    """A kernel as text; None of the program's function, which is compiled among the kernels."""
-    return None if kernel is None else str(kernel)
-
-
-def prepare(target: Target) -> None:
-    """Load LLVM and make its target machine before forking, so that no worker repeats it."""
-    from mlc.codegen import native
-    from mlc.codegen.llvm import ir as llvm_ir
-
-    del llvm_ir
-    native.target_machine(target)
-
-
 def _structure(model: Model) -> dict[str, Any]:
     """The outputs that are sequences or absent optionals, by name: the names of their tensors."""
     if "graph.structure" not in model.main.attributes:
@@ -501,20 +338,9 @@ def _facts(host: Target, target: Target, kernels: Iterable[Target]) -> dict[str,
     return {"name": str(target), "cpu": target.cpu, "triple": target.triple, "cpu_features": features}
 
 
-def _how(options: Options, passes: Sequence[ModulePass]) -> str:
-    """The part of kernels' cache keys that says how they are compiled."""
-    return ",".join(map(pass_text, passes)) + options.key() + Target.parse(options.target).features
-
-
-def device_of(kernel: Operation) -> str | None:
-    """The device of a kernel, or the external compiler that made it; None in a program of one device."""
-    device = kernel.attributes.get(GRAPH_DEVICE) or kernel.attributes.get(EXTERNAL_COMPILER)
-    return device.data if isinstance(device, StringAttr) else None
-
-
 def _count(module: ModuleOp) -> int:
     """The operations in a module."""
     return sum(1 for _ in module.walk()) - 1
 
 
-__all__ = ["Compilation", "prepare"]
+__all__ = ["Compilation"]

@@ -196,12 +196,13 @@ def dump_schedules(args: argparse.Namespace) -> list[Path]:
     """Write the schedule of each kernel to a file of its own."""
     from mlc.driver.models.compilation import Compilation
     from mlc.driver.models.compile import load_model
+    from mlc.driver.models.kernels import origins_by_kernel
     from mlc.driver.models.schedules import write_schedules
 
     options = options_of(args)
     compilation = Compilation(load_model(args.model, shapes_of(args), symbols_of(args), mapped=True), options)
     texts = compilation.schedule_texts()
-    return write_schedules(args.dump_schedules, texts, compilation.origins(), options.schedules)
+    return write_schedules(args.dump_schedules, texts, origins_by_kernel(compilation.model), options.schedules)
 
 
 def _kind(output: str | None) -> str | None:

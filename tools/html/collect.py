@@ -28,7 +28,8 @@ from mlc.dialects.runtime import CallOp as RuntimeCallOp
 from mlc.dialects.syntax.source_nodes import origins_of
 from mlc.driver.kernels.kernel import kernel_passes
 from mlc.driver.kernels.workers import Job, run_jobs
-from mlc.driver.models.compilation import Compilation, prepare
+from mlc.driver.models.compilation import Compilation
+from mlc.driver.models.kernels import origins_by_kernel, prepare
 from mlc.driver.options import Options
 from mlc.driver.pipeline.context import PassContext
 from mlc.driver.pipeline.manager import run_passes
@@ -305,11 +306,11 @@ def _add_main_code(recorder: ModuleRecorder, module: ModuleOp, target: Target) -
 
 def _kernels(compilation: Compilation, sources: dict[str, FuncOp], options: Options) -> list[KernelFacts]:
     """Lower and record each kernel, in forked workers."""
-    passes, origins = kernel_passes(options), compilation.origins()
+    passes, origins = kernel_passes(options), origins_by_kernel(compilation.model)
 
     def job(name: str, op: FuncOp) -> Job:
         def work() -> bytes:
-            facts = record_kernel(name, op, compilation, compilation.passes_of(name, passes))
+            facts = record_kernel(name, op, compilation, compilation.compiler.passes_of(name, passes))
             head = json.dumps({**asdict(replace(facts, unit=b"")), "unit": ""}).encode()
             return len(head).to_bytes(8, "little") + head + facts.unit
 

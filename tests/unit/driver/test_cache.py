@@ -100,7 +100,7 @@ def test_kernels_are_shared_between_models(root: Path, path: Path, tmp_path: Pat
     other.write_text(small_model.ONE_TEXT + "// the same kernels\n")
     path.with_suffix(".safetensors").rename(tmp_path / "other.safetensors")
     monkeypatch.setattr("mlc.driver.kernels.kernel.compile_kernel", lambda *_: pytest.fail("a kernel again"))
-    monkeypatch.setattr("mlc.driver.models.compilation.compile_kernel", lambda *_: pytest.fail("compiled again"))
+    monkeypatch.setattr("mlc.driver.models.kernels.compile_kernel", lambda *_: pytest.fail("compiled again"))
     assert np.array_equal(run(other), first)
     assert entries(root, "kernels") == kernels
 

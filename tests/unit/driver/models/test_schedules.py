@@ -12,7 +12,7 @@ import small_model
 import mlc
 from mlc.dialects.syntax.source import parse_module
 from mlc.driver.kernels.workers import run_jobs
-from mlc.driver.models import compilation
+from mlc.driver.models import kernels
 from mlc.driver.models.schedules import Schedules, place_of
 from mlc.schedules.summary import summary_of
 from mlc.support.errors import UserError
@@ -121,7 +121,7 @@ def test_only_the_kernels_with_a_file_are_compiled_anew(tmp_path: Path, monkeypa
         compiled.extend(job.name for job in jobs)
         return run_jobs(jobs, workers, meanwhile=meanwhile)
 
-    monkeypatch.setattr(compilation, "run_jobs", recording)
+    monkeypatch.setattr(kernels, "run_jobs", recording)
     mlc.compile(path, threads=1, schedules=directory)
     assert compiled == [first.stem, "main"]  # @main is compiled among the kernels
 
