@@ -23,7 +23,7 @@ from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.knobs import BY_MODEL, SWITCH, switched
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
-from mlc.schedules.strategies.contraction_sizes import ContractionSizes
+from mlc.schedules.strategies.contraction_grid import ContractionGrid
 from mlc.schedules.strategies.roles import Roles, roles_of
 from mlc.targets.cost.caches import FLOAT_BYTES, is_far, leave_l2
 from mlc.targets.cost.thresholds import (
@@ -60,7 +60,7 @@ def present(*handles: Handle | None) -> list[Handle]:
     return [h for h in handles if h is not None]
 
 
-class ContractionSchedule(ContractionSizes):
+class ContractionSchedule(ContractionGrid):
     """Writes the schedule of a kernel that has one contraction."""
 
     def build(self) -> sched.ScheduleOp:
