@@ -50,6 +50,7 @@ class Nest:
     grid: list[Handle]
     columns: list[Handle]
     rows: list[Handle]
+    run: list[Handle]  # column tiles that a tile of rows computes one after another
     reduce: list[Handle]
     tile: list[Handle]
     spatial_tile: int  # how many loops of the tile are spatial; one more may reduce
@@ -88,7 +89,11 @@ class ContractionSchedule(ContractionGrid):
         others = [k for k in st.spatial if k not in (r.rows, r.columns, r.lanes, outer_row)]
         groups = self.groups_of(others) if outer_row is not None else []
         before, after = [loops[k] for k in others if k not in groups], [loops[k] for k in groups]
-        part, columns = self._parts(present(c_outer, l_outer), grid.column_parts)
+        columns, run = present(c_outer, l_outer), list[Handle]()
+        if (length := self.run_length(grid)) > 1 and l_outer is not None:
+            outer, inner = s.split(l_outer, [None, length])
+            columns, run = [outer], [inner]
+        part, columns = self._parts(columns, grid.column_parts, length)
         nest = Nest(
             block=block,
             grid=present(part, *before, row_out, *after)
@@ -96,12 +101,13 @@ class ContractionSchedule(ContractionGrid):
             else s.symbolic_first(present(*before, row_out, *after, part)),
             columns=columns,
             rows=present(row_in, r_outer),
+            run=run,
             reduce=reduce,
             tile=present(r_inner, c_inner, l_inner, *k_inner),
             spatial_tile=len(present(r_inner, c_inner, l_inner)),
         )
-        s.reorder(*nest.grid, *nest.columns, *nest.rows, *nest.reduce, *nest.tile)
-        return self._finish(nest, packs=outer_row is None and grid.row_block >= self._packed_row_tiles)
+        s.reorder(*nest.grid, *nest.columns, *nest.rows, *nest.run, *nest.reduce, *nest.tile)
+        return self._finish(nest, packs=outer_row is None and (bool(run) or grid.row_block >= self._packed_row_tiles))
 
     def _reduction(self, reduce: list[Handle]) -> tuple[list[Handle], list[Handle]]:
         """The reduction loops in order, and those that are part of the register tile, if any."""
@@ -109,6 +115,8 @@ class ContractionSchedule(ContractionGrid):
         if self.reads_planes:  # channel by channel: those of one pixel lie far apart
             order = sorted(range(len(reduce)), key=lambda n: -(r.vector.step(st.reduce[n]) or 0))
             reduce = [reduce[n] for n in order]
+        elif self.reads_one_channel and self.windows_overlap:  # channels last: no taps are kept for the next step
+            reduce = [*reduce[1:], reduce[0]]
         if r.dot:
             k_outer, k = self._split(reduce[-1], st.extents[-1], size.depth * self.width)
             reduce, k_inner = [*reduce[:-1], *present(k_outer)], [k]
@@ -131,7 +139,7 @@ class ContractionSchedule(ContractionGrid):
         s, n = self.s, nest.spatial_tile
         grid = s.grid(nest.grid)
         top = grid[-1] if grid else None
-        attach = [*present(top), *nest.columns, *nest.rows][-1:]
+        attach = [*present(top), *nest.columns, *nest.rows, *nest.run][-1:]
         for stage in self.epilogue if attach else ():
             self._attach(stage, attach[0])
         panels = [*present(top), *nest.columns][-1:]
@@ -188,7 +196,7 @@ class ContractionSchedule(ContractionGrid):
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix whose rows are far apart: a panel of it is copied for all rows of a block."""
-        return self._packs(self._many_panels(self.size.lanes))
+        return self._packs(self.reads_far_rows or self._many_panels(self.size.lanes))
 
     def _packs(self, by_model: bool) -> bool:
         """Whether panels of V are copied: where that is possible, as the knob says."""
@@ -227,14 +235,14 @@ class ContractionSchedule(ContractionGrid):
         outer, inner = self.s.split(loop, [None, size])
         return outer, inner
 
-    def _parts(self, column_loops: list[Handle], parts: int) -> tuple[Handle | None, list[Handle]]:
-        """Split the outermost column loop into parts, one for each task: (loop over parts, loops in a part)."""
+    def _parts(self, column_loops: list[Handle], parts: int, run: int = 1) -> tuple[Handle | None, list[Handle]]:
+        """Split the outermost loop over (runs of) columns into parts, one a task: (loop over parts, loops in one)."""
         if not column_loops or parts == 1:
             return None, column_loops
-        first, extents = column_loops[0], self._column_extents()
-        if parts >= extents[0]:
+        first, extent = column_loops[0], ceil(self._column_extents()[0] / run)
+        if parts >= extent:
             return first, column_loops[1:]
-        factors = [None, ceil(extents[0] / parts)] if first in self.s.symbolic else [parts, None]
+        factors = [None, ceil(extent / parts)] if first in self.s.symbolic else [parts, None]
         part, rest = self.s.split(first, factors)
         return part, [rest, *column_loops[1:]]
 
@@ -269,10 +277,14 @@ class ContractionSchedule(ContractionGrid):
         s.compute_at(block, at)
         s.set_scope(block, "local")
         loops = list(s.loops(block, pad.num_spatial, under=at))
-        last, tile = loops[-1], []
-        if pad.extents[-1] > PAD_VECTORS * self.width or pad.num_spatial - 1 in pad.symbolic:
+        axis, pixels = pad.num_spatial - 1, self.reads_one_channel
+        if pixels:  # they lie side by side
+            axis -= 1
+            s.reorder(loops[-1], loops[axis])
+        last, tile = loops[axis], []
+        if pad.extents[axis] > PAD_VECTORS * self.width or axis in pad.symbolic:
             _, last = s.split(last, [None, POINTWISE_VECTORS * self.width])
-        elif self.target.masked_memory and pad.num_spatial > 1 and (size := min(pad.extents[-2], PAD_ROWS)) > 1:
+        elif self.target.masked_memory and axis and not pixels and (size := min(pad.extents[-2], PAD_ROWS)) > 1:
             tile = [self._split(loops[-2], pad.extents[-2], size)[1]]
         s.vectorize(*tile, last)
 

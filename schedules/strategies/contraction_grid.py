@@ -9,8 +9,10 @@ from math import ceil, prod
 from mlc.schedules.analysis import Read
 from mlc.schedules.knobs import AUTO, BY_MODEL, SWITCH, blocks, switched
 from mlc.schedules.strategies.contraction_sizes import ContractionSizes
-from mlc.targets.cost.caches import is_far
+from mlc.targets.cost.caches import is_far, streams
 from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block
+from mlc.targets.cost.thresholds import PAGE_BYTES
+from mlc.targets.cost.tiles import even_split
 from mlc.targets.matrix import MATRIX_PRODUCT_CYCLES, MATRIX_ROWS
 
 MOST_COLUMN_PARTS = 16
@@ -103,6 +105,33 @@ class ContractionGrid(ContractionSizes):
         order = self.s.choose("columns_first", SWITCH, BY_MODEL) if self.threads > 1 else BY_MODEL
         first = switched(order, grid.columns_first)
         return replace(grid, column_parts=parts or grid.column_parts, columns_first=first)
+
+    @property
+    def reads_far_rows(self) -> bool:
+        """
+        Whether V, and with it the result, has rows of whole pages, as planes of pixels, whose columns are tiles.
+
+        Either the lines of a column of V evict each other from L1, or L1 holds S from one run of columns to the next.
+        """
+        st, r = self.stage, self.roles
+        whole = r.rows is not None and r.columns is None and r.lanes not in st.symbolic and self._outer_row() is None
+        if not whole or r.dot or self._packed or self.size.words > 1 or r.vector.step(r.lanes) != 1:
+            return False
+        apart = r.vector.element_bytes * (r.vector.step(st.reduce[-1]) or 0)
+        collide = st.depth > streams(apart, self.target)
+        return apart >= PAGE_BYTES and (collide or r.scalar.bytes <= self.target.l1_bytes)
+
+    def run_length(self, grid: Grid) -> int:
+        """
+        The column tiles in a run: so many of them a tile of rows computes before the next one does; 1 without runs.
+
+        A run writes neighbouring lines of few rows, and reads a copy of its columns of V, which takes half of L1.
+        """
+        if not self.reads_far_rows or grid.row_block == 1:
+            return 1
+        count = self._count(self.roles.lanes, self.size.lanes)
+        panel = self.roles.vector.element_bytes * self.stage.depth * self.size.lanes
+        return even_split(count, max(1, min(count // grid.column_parts, self.target.l1_bytes // 2 // panel)))
 
     @property
     def cycles(self) -> float:

@@ -46,7 +46,7 @@ from mlc.targets.cost.thresholds import (
     WOVEN_REGISTERS,
 )
 from mlc.targets.cost.tiles import RegisterTile, Strips, even_split, held_rows, register_tile, sliding_rows
-from mlc.targets.cost.windows import Row, window_tile
+from mlc.targets.cost.windows import BLOCKED_RANK, Row, window_tile
 from mlc.targets.matrix import MATRIX_ROWS, MATRIX_SUMS
 from mlc.targets.target import Target
 
@@ -167,16 +167,12 @@ class ContractionSizes:
 
     def _sliding_tile(self, rows: int) -> TileSize:
         """The register tile of a sliding window; it has several vectors if channels are the last axis."""
-        r, window = self.roles, self._window()
-        assert r.rows is not None
-        assert window is not None
-        lanes = self.stage.extents[r.lanes]
-        step, reach = (max(1, *(abs(x.coefficient(axis)) for x in r.scalar.exprs)) for axis in (r.rows, window))
-        row = Row(rows, step, (self.stage.extents[window] - 1) * reach + 1)
+        r = self.roles
+        lanes, row = self.stage.extents[r.lanes], self._window_row(rows)
         if lanes > self.width and (tile := window_tile(row, lanes, self.target)) is not None:
             return TileSize(tile.rows, 1, min(lanes, tile.vectors * self.width))
         pixels = self._side_by_side()
-        even = even_split(ceil(rows / pixels), sliding_rows(step, self.target))
+        even = even_split(ceil(rows / pixels), sliding_rows(row.step, self.target))
         return TileSize(even * pixels, 1, min(lanes, self.width), pixels)
 
     def _reserved(self) -> int:
@@ -297,6 +293,30 @@ class ContractionSizes:
             return False
         along = [e for e in r.vector.exprs if e.uses(r.lanes) or e.uses(r.columns)]
         return len(along) == 2 and any(e.uses(k) for e in along for k in st.reduce)
+
+    @property
+    def reads_one_channel(self) -> bool:
+        """Whether S is a picture in blocks of one channel, of which the rows of the tile are pixels side by side."""
+        r = self.roles
+        if r.rows is None or self.slides or len(r.scalar.shape) != BLOCKED_RANK or r.scalar.shape[-1] != 1:
+            return False
+        return r.scalar.exprs[-2].uses(r.rows)
+
+    @property
+    def windows_overlap(self) -> bool:
+        """Whether the windows of neighbouring pixels of a row have pixels in common."""
+        if self._window() is None:
+            return False
+        row = self._window_row(1)
+        return row.step < row.span
+
+    def _window_row(self, rows: int) -> Row:
+        """A row of pixels of a window's result."""
+        r, window = self.roles, self._window()
+        assert r.rows is not None
+        assert window is not None
+        step, reach = (max(1, *(abs(e.coefficient(axis)) for e in r.scalar.exprs)) for axis in (r.rows, window))
+        return Row(rows, step, (self.stage.extents[window] - 1) * reach + 1)
 
     def _strips(self) -> Strips | None:
         """The footprint of V in L1, in strips one vector wide."""

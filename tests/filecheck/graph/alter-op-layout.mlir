@@ -25,6 +25,18 @@ func.func @stack(%x: tensor<1x3x8x8xf32>) -> tensor<1x32x3x3xf32> {
   return %4 : tensor<1x32x3x3xf32>
 }
 
+// Strided windows of few channels read a plain picture as it is.
+// CHECK-LABEL: func.func @first
+// CHECK:         %[[X:.*]] = graph.reshape %x : (tensor<1x3x8x8xf32>) -> tensor<1x3x8x8x1xf32>
+// CHECK:         graph.conv2d %[[X]], %{{.*}} {strides = [2, 2], data_layout = "NCHW1c", kernel_layout = "OIHW1i16o"} : (tensor<1x3x8x8x1xf32>, tensor<2x3x3x3x1x16xf32>) -> tensor<1x2x3x3x16xf32>
+// AVX2-LABEL: func.func @first
+// AVX2:         graph.conv2d {{.*}} {strides = [2, 2], data_layout = "NCHW1c", kernel_layout = "OIHW1i8o"}
+func.func @first(%x: tensor<1x3x8x8xf32>) -> tensor<1x32x3x3xf32> {
+  %w = graph.param "w" : tensor<32x3x3x3xf32>
+  %0 = graph.conv2d %x, %w {strides = [2, 2]} : (tensor<1x3x8x8xf32>, tensor<32x3x3x3xf32>) -> tensor<1x32x3x3xf32>
+  return %0 : tensor<1x32x3x3xf32>
+}
+
 // 30 channels are padded to 32: 7 % more work. The logarithm of padding would be -inf, so it is computed plain.
 // CHECK-LABEL: func.func @padded
 // CHECK:         %[[C:.*]] = graph.conv2d {{.*}} {padding = [1, 1, 1, 1], channels = 30, data_layout = "NCHW16c", kernel_layout = "OIHW16i16o"}

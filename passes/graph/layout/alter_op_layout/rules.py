@@ -58,6 +58,7 @@ from mlc.dialects.graph.types import axis_of
 from mlc.passes.graph.layout.alter_op_layout.channels_last import computes_channels_last
 from mlc.passes.graph.layout.alter_op_layout.frames import picture_of
 from mlc.passes.graph.layout.alter_op_layout.patches import convolution_on_planes
+from mlc.passes.graph.layout.alter_op_layout.pictures import reads_plain
 from mlc.passes.graph.layout.alter_op_layout.planes import feeds_depthwise
 from mlc.passes.graph.layout.alter_op_layout.subpixel import transposed_convolution
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
@@ -134,7 +135,8 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
 def _dense_blocks(op: Conv2dOp, v: Versions, block: int, channels: int, outputs: int) -> tuple[int, int, str]:
     """The blocks of input and output channels of a convolution without groups, and the layout of its kernel."""
     (x, w), known, wide = op.operands, v.recorded.at(op), v.matrix_block(op, block)
-    inner = whole_words(known.inner or near_block(channels, whole_block(channels, wide, block), x, v), x, w, block)
+    near = 1 if reads_plain(op, v, block) else near_block(channels, whole_block(channels, wide, block), x, v)
+    inner = whole_words(known.inner or near, x, w, block)
     reads = block if wide > block and feeds_depthwise(op.result) else wide
     outer = known.outer or v.channel_block(outputs, whole_block(outputs, reads, block))
     return inner, outer, kernel_name(inner, outer, words(x, w, inner))
