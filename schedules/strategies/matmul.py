@@ -154,9 +154,8 @@ class MatmulSchedule(ContractionSchedule):
         """Whether V is a plain matrix that does not stay in L2, or whose rows map to the same cache sets."""
         apart = self.roles.vector.step(self.stage.reduce[-1]) or 0
         large = self._bytes(self.roles.lanes) > L2_SHARE_UNPACKED * self.target.l2_bytes
-        return self._packs(
-            self._many_panels(self.size.lanes) and (large or share_a_set(FLOAT_BYTES * apart, self.target))
-        )
+        collide = self._many_panels(self.size.lanes) and (large or share_a_set(FLOAT_BYTES * apart, self.target))
+        return self._packs(collide or self.reads_far_rows)
 
     def blocks(self) -> Blocks:
         """Row and column parts for the threads; groups and depth blocks for the caches."""
