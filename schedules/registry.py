@@ -37,6 +37,7 @@ BUILTIN_MODULES = (
     "mlc.schedules.strategies.planes",
     "mlc.schedules.strategies.clipped",
     "mlc.schedules.strategies.dilated",
+    "mlc.schedules.strategies.vector_matrix",
     "mlc.schedules.strategies.contraction",
     "mlc.schedules.strategies.rows",
     "mlc.schedules.strategies.reduction",

@@ -59,7 +59,7 @@ def empty(info, target, threads) -> sched.ScheduleOp:
 
 
 def test_mlc_s_own_are_asked_in_this_order() -> None:
-    own = ["attention", "winograd", "recurrence", "matmul", "clipped", "dilated", "planes", "contraction", "rows"]
+    own = ["attention", "winograd", "recurrence", "matmul", "clipped", "dilated", "planes", "vector_matrix", "contraction", "rows"]
     own += ["reduction", "injective", "sketch"]
     assert [one.name for one in strategies()] == own
     assert [one.priority for one in strategies()] == [70, 60, 50, 50, 46, 45, 43, 40, 30, 20, 10, 1]
