@@ -24,6 +24,7 @@ def _conv2d(name: str, channels: tuple[int, ...], sizes: tuple[int, int], kernel
 _conv2d("1x1 large picture", (16, 32, 64), (56, 112), 1)
 _conv2d("1x1 deep", (256, 512, 1024), (7, 14), 1)
 _conv2d("1x1 stride 2", (64, 128, 256), (28, 56), 1, strides=[2, 2])
+_conv2d("2x2 stride 2", (64, 128), (28, 57), 2, strides=[2, 2], pads=[0, 0, 0, 0])
 _conv2d("1x1 prime channels", (31, 61, 127, 251), (13, 37), 1)
 _conv2d("3x3 shallow", (16, 24, 32), (64, 128), 3)
 _conv2d("3x3 middle", (64, 96, 128), (28, 56), 3)
@@ -71,6 +72,24 @@ def stem(net: Net) -> str:
     size = net.span("size", 96, 224)
     x = net.conv(net.input(1, 3, size, size), 3, net.pick("out", 32, 64), 7, 7, strides=[2, 2])
     return net.op("Relu", x)
+
+
+@kind("conv2d/3x3 stride 2 from a picture")
+def small_stem(net: Net) -> str:
+    size = net.span("size", 96, 256)
+    return net.op("Relu", net.conv(net.input(1, 3, size, size), 3, net.pick("out", 16, 24, 32), 3, 3, strides=[2, 2]))
+
+
+@kind("conv2d/5x5 from a gray picture")
+def gray_stem(net: Net) -> str:
+    size = net.span("size", 64, 160)
+    return net.op("Relu", net.conv(net.input(1, 1, size, size), 1, net.pick("out", 32, 64), 5, 5))
+
+
+@kind("conv2d/1x1 of sizes that are powers of 2")
+def powers_of_2(net: Net) -> str:
+    size, c, out = net.pick("size", 32, 64, 128), net.pick("c", 16, 32, 64, 96), net.pick("out", 20, 32, 64)
+    return net.op("Relu", net.conv(net.input(1, c, size, size), c, out, 1, 1))
 
 
 @kind("conv2d/patches of 16")

@@ -43,6 +43,18 @@ _activations("odd", (61, 97, 131), (3, 5))
 _activations("cube of 64", (64,), (1,))
 
 
+@kind("matmul of activations/one row")
+def row(net: Net) -> str:
+    k, n = net.pick("k", 300, 512, 2048), net.pick("n", 512, 1000, 2048)
+    return net.op("MatMul", net.input(1, k), net.input(k, n))
+
+
+@kind("matmul of activations/short and wide")
+def wide(net: Net) -> str:
+    m, k, n = net.span("m", 24, 128), net.pick("k", 16, 32, 64), net.pick("n", 1000, 2048, 4096)
+    return net.op("MatMul", net.input(m, k), net.input(k, n))
+
+
 @kind("matmul/gemm, relu, gemm")
 def perceptron(net: Net) -> str:
     m, d = net.span("m", 1, 64), net.pick("d", 128, 256, 512)
