@@ -138,11 +138,20 @@ def recurrence(rng: Random) -> te.FuncOp:
     return te.func("running", [x], [te.scan(first, step, s, inputs=[x])])
 
 
+def vector_matrix(rng: Random) -> te.FuncOp:
+    """A row times a plain matrix of long rows."""
+    depth, n = rng.randint(17, 60), rng.randint(256, 400)
+    x, w = te.placeholder((1, depth), name="x"), te.placeholder((depth, n), name="w")
+    k = te.reduce_axis(depth, "k")
+    return te.func("row", [x, w], [te.compute((1, n), lambda i, j: te.sum(x[i, k] * w[k, j], axis=k), "row")])
+
+
 OPERATORS: dict[str, Callable[[Random], str | te.FuncOp]] = {
     "matmul": product,
     "contraction": contraction,
     "dilated": dilated,
     "planes": planes,
+    "vector_matrix": vector_matrix,
     "reduction": reduction,
     "rows": rows,
     "injective": injective,
