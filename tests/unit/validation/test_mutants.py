@@ -69,7 +69,7 @@ def test_no_correct_compilation_is_blamed() -> None:
 def test_correct_compilations_are_validated_within_a_time_and_resumed(tmp_path: Path) -> None:
     file = tmp_path / "correct.json"
     options = ("--correct", "--json", str(file), "--subject", "te-softmax")
-    done = run(*options, "--subject", "mixture-O3", "--seconds", "1")
+    done = run(*options, "--subject", "mixture-O3", "--seconds", "2")
     assert done.returncode == 0, done.stdout
     assert {one["subject"]: one["status"] for one in json.loads(file.read_text())} == {
         "te-softmax": "right",
