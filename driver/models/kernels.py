@@ -151,7 +151,7 @@ class KernelCompiler:
 
     def _results(self, jobs: Sequence[Job], overlap: Overlap | None) -> list[bytes]:
         """What the jobs return; `overlap` is done at the same time."""
-        # an instrument keeps what it sees, so the passes that it watches run in this process
+        # Instruments collect facts in this process, so they see only the passes that run here.
         workers = 1 if self.options.instruments else None
         if overlap is None:
             return run_jobs(jobs, workers)
@@ -160,7 +160,7 @@ class KernelCompiler:
         return results
 
     def _compared(self, error: Any) -> ValidatedOn | None:
-        """On what a validating compilation has run the kernel that an error is about, whose weights are inputs."""
+        """The inputs, weights among them, with which a validating compilation ran the kernel that failed."""
         inputs = {name: one for name, one in self.recorded.items() if name.partition(" #")[0] == error.kernel}
         return ValidatedOn(inputs, None) if self.options.validate else None
 

@@ -239,7 +239,7 @@ class ContractionSchedule(ContractionGrid):
         """Split the outermost loop over (runs of) columns into parts, one a task: (loop over parts, loops in one)."""
         if not column_loops or parts == 1:
             return None, column_loops
-        first, extent = column_loops[0], ceil(self._column_extents()[0] / run)
+        first, extent = column_loops[0], ceil(self._outer_columns() / run)
         if parts >= extent:
             return first, column_loops[1:]
         factors = [None, ceil(extent / parts)] if first in self.s.symbolic else [parts, None]
@@ -269,6 +269,19 @@ class ContractionSchedule(ContractionGrid):
         tile = [loops[k] for k in order]
         s.reorder(*[loops[k] for k in stage.spatial if k not in order], *tile)
         s.vectorize(*self._shared(tile))
+
+    def _attach_behind(self, stage: Stage, at: Handle) -> None:
+        """Compute an epilogue on the finished sums of a part, one register tile after another."""
+        s, r = self.s, self.roles
+        block = s.block(stage.name)
+        s.reverse_compute_at(block, at)
+        loops = list(s.loops(block, stage.num_spatial, under=at))
+        axes = [(k, size) for k, size in ((r.rows, self.size.rows), (r.lanes, self.size.lanes)) if k is not None]
+        tiles = [s.split(loops[k], [None, size]) for k, size in axes]
+        others = [loops[k] for k in stage.spatial if k not in (r.rows, r.lanes)]
+        inner = [one for _, one in tiles]
+        s.reorder(*others, *(outer for outer, _ in tiles), *inner)
+        s.vectorize(*inner)
 
     def _pad(self, pad: Stage, at: Handle) -> None:
         """The padded rows of a block, in the thread's scratch."""

@@ -167,14 +167,10 @@ class ContractionGrid(ContractionSizes):
     def _count(self, axis: int | None, size: int) -> int:
         return ceil(self.stage.extents[axis] / size) if axis is not None else 1
 
-    def _column_extents(self) -> list[int]:
-        columns, lanes = self.size.columns, self.size.lanes
-        r, counts = self.roles, list[int]()
-        if r.columns is not None and columns < self.stage.extents[r.columns]:
-            counts.append(self._count(r.columns, columns))
-        if lanes < self.stage.extents[r.lanes]:
-            counts.append(self._count(r.lanes, lanes))
-        return counts
+    def _outer_columns(self) -> int:
+        """The steps of the outermost loop over column tiles."""
+        columns = self._count(self.roles.columns, self.size.columns)
+        return columns if columns > 1 else self._count(self.roles.lanes, self.size.lanes)
 
 
 def _zero_by_default(ranges: list[tuple[int, int]]) -> dict[int, tuple[int, int]]:

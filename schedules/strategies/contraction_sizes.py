@@ -1,5 +1,5 @@
 """
-The sizes of a contraction's register tile, and what they follow from.
+The register tile of a contraction: rows, columns and lanes, from the axes' roles and the target's registers.
 
 The cost model's choice is the default of a knob each, so that tuning may try others.
 """
@@ -296,7 +296,7 @@ class ContractionSizes:
 
     @property
     def reads_one_channel(self) -> bool:
-        """Whether S is a picture in blocks of one channel, of which the rows of the tile are pixels side by side."""
+        """Whether S is a plain picture in the layout NCHW1c, and the rows of the tile are pixels of one of its rows."""
         r = self.roles
         if r.rows is None or self.slides or len(r.scalar.shape) != BLOCKED_RANK or r.scalar.shape[-1] != 1:
             return False

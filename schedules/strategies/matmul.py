@@ -154,8 +154,8 @@ class MatmulSchedule(ContractionSchedule):
         """Whether V is a plain matrix that does not stay in L2, or whose rows map to the same cache sets."""
         apart = self.roles.vector.step(self.stage.reduce[-1]) or 0
         large = self._bytes(self.roles.lanes) > L2_SHARE_UNPACKED * self.target.l2_bytes
-        collide = self._many_panels(self.size.lanes) and (large or share_a_set(FLOAT_BYTES * apart, self.target))
-        return self._packs(collide or self.reads_far_rows)
+        many = self._many_panels(self.size.lanes) and (large or share_a_set(FLOAT_BYTES * apart, self.target))
+        return self._packs(many or self.reads_far_rows)
 
     def blocks(self) -> Blocks:
         """Row and column parts for the threads; groups and depth blocks for the caches."""
@@ -233,17 +233,6 @@ class MatmulSchedule(ContractionSchedule):
         if grid:
             parallelize(s, grid, self.stage, self.cycles, self.target, self.threads)
         return s.finish()
-
-    def _attach_behind(self, stage: Stage, at: Handle) -> None:
-        """Compute an epilogue on the finished sums of a part, one register tile after another."""
-        s, r = self.s, self.roles
-        block = s.block(stage.name)
-        s.reverse_compute_at(block, at)
-        loops = list(s.loops(block, stage.num_spatial, under=at))
-        rows, row = s.split(loops[self._rows], [None, self.size.rows])
-        columns, lane = s.split(loops[r.lanes], [None, self.size.lanes])
-        s.reorder(*[loops[k] for k in self._batches], rows, columns, row, lane)
-        s.vectorize(row, lane)
 
     @property
     def _copies(self) -> bool:

@@ -16,11 +16,10 @@ from mlc.dialects import sched
 from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
-from mlc.schedules.strategies.contraction import ContractionSchedule, Handle, present, schedule_of
+from mlc.schedules.strategies.contraction import ContractionSchedule, present, schedule_of
 from mlc.schedules.strategies.contraction_sizes import TileSize
 from mlc.schedules.strategies.roles import Roles, roles_of
 from mlc.targets.cost.caches import FLOAT_BYTES
-from mlc.targets.cost.threads import worth_threads
 from mlc.targets.cost.thresholds import STREAMED_DEPTHS, STREAMED_LEAST_LANES, STREAMED_VECTORS
 from mlc.targets.target import Target
 
@@ -45,7 +44,7 @@ class VectorMatrixSchedule(ContractionSchedule):
         s.reorder(*others, *present(part), depth, *rest, k, lanes)
         grid = s.grid([*others, *present(part)])
         for stage in self.epilogue:
-            self._attach_columns(stage, grid[-1])
+            self._attach_behind(stage, grid[-1])
         init, _ = s.decompose_reduction(block, depth)
         s.vectorize(lanes)
         s.vectorize(s.loops(init, len(rest) + 1, under=grid[-1])[-1])
@@ -57,16 +56,7 @@ class VectorMatrixSchedule(ContractionSchedule):
         st, lanes = self.stage, self.roles.lanes
         near = ceil(FLOAT_BYTES * st.extents[lanes] / (self.target.l1_bytes // 2))
         others = prod(st.extents[k] for k in st.spatial if k != lanes)
-        shared = worth_threads(self.cycles, self.threads, self.target)
-        return max(near, ceil(self.threads / others) if shared else 1)
-
-    def _attach_columns(self, stage: Stage, at: Handle) -> None:
-        """Compute an epilogue on the finished sums of a part."""
-        s = self.s
-        block = s.block(stage.name)
-        s.reverse_compute_at(block, at)
-        last = s.loops(block, stage.num_spatial, under=at)[-1]
-        s.vectorize(s.split(last, [None, self.size.lanes])[1])
+        return max(near, ceil(self.threads / others))
 
 
 @strategy(family="contraction", priority=44)

@@ -168,7 +168,8 @@ STREAMED_VECTORS, STREAMED_DEPTHS, STREAMED_LEAST_LANES = 4, (8, 4, 16), 256
 """
 Vector times plain matrix: vectors of a tile of columns; rows of the matrix in a block, the better first; columns
 from which on rows stream. Source: 512 to 2048 rows of 1000 to 4104 columns on one thread of Zen 3, where blocks of 4
-and 8 rows take 0.33 to 0.79 of the time of tiles of 7 vectors over all rows, and 16 rows 0.5 to 0.95.
+and 8 rows take 0.33 to 0.79 of the time of tiles of 7 vectors over all rows, and 16 rows 0.5 to 0.95; with 40 to 128
+rows of 256 to 512 columns, blocks of 8 take 0.78 to 0.97.
 """
 PAGE_BYTES = 4096
 """

@@ -6,11 +6,11 @@ input channels. Blocks keep the numbers of neighbouring channels side by side, w
 copy of a plain picture into blocks costs as much as a few products with each number. Strided windows that do not
 overlap, or that have few channels, multiply each number few times, and a padded copy of few channels has short vectors.
 
-Source: 28 convolutions on Zen 3. First layers with 3 x 3 windows of stride 2 take 0.58 to 0.93 of the time with the
-copy, those of 7 x 7, 11 x 11, 4 x 4 and 16 x 16 pixels 0.91 to 0.97, 3 x 3 of stride 3 with 32 and 64 channels 0.84 to
-1.01, and 1 x 1 of stride 2 0.85 to 0.92. Slower are first layers of stride 1 (1.0 to 1.09), 3 x 3 of stride 2 with 32
-and 64 channels (1.02), 1 x 1 of stride 2 on 14 pixels a row, which use a part of each cache line (1.10), and 2 x 2 of
-stride 2 without padding, whose channels lie on more pages than the L1 TLB holds (1.08).
+Source: 32 convolutions on Zen 3 (AVX2). Windows of 3 x 3 and stride 2 on 3 to 6 channels take 0.58 to 0.93 of the time
+with the copy, those of 4 x 4 to 16 x 16 pixels on 3 to 7 channels 0.83 to 0.97, 3 x 3 of stride 3 on 32 and 64 channels
+0.84 to 1.01, and 1 x 1 of stride 2 0.85 to 0.92. Slower are first layers of stride 1 (1.0 to 1.09), 3 x 3 of stride 2
+on 32 and 64 channels (1.02), 1 x 1 of stride 2 on 14 pixels a row, which use a part of each cache line (1.10), and
+2 x 2 of stride 2 without padding, whose channels lie on more pages than the L1 TLB holds (1.08).
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from mlc.passes.graph.shared.blocks import static_size
 from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import defining_op
 
+FEW_CHANNELS = 8
+"""Channels from which on blocks fill a vector of AVX2, so that windows which overlap are faster on them."""
 LEAST_ROW = 24
 """Pixels of a row of a picture of many channels that is read as it is, at least."""
 
 
-def reads_plain(op: Conv2dOp, v: Versions, block: int) -> bool:
+def reads_plain(op: Conv2dOp, v: Versions) -> bool:
     """Whether a convolution without groups is faster on its plain picture than on a copy of it in blocks."""
     x, w = op.operands
     if v.native(x) != PLAIN or not all(isinstance(element_of(one), Float32Type) for one in (x, w)):
@@ -40,7 +42,7 @@ def reads_plain(op: Conv2dOp, v: Versions, block: int) -> bool:
     stride = op.strides[1]
     if channels is None or taps is None or stride == 1:
         return False
-    if channels < block:
+    if channels < FEW_CHANNELS:
         return True
     apart = stride > (taps - 1) * op.dilation[1]
     return apart and (taps == 1 or any(op.padding)) and width is not None and width >= LEAST_ROW

@@ -135,7 +135,7 @@ def convolution(op: Conv2dOp, v: Versions, block: int) -> Result:
 def _dense_blocks(op: Conv2dOp, v: Versions, block: int, channels: int, outputs: int) -> tuple[int, int, str]:
     """The blocks of input and output channels of a convolution without groups, and the layout of its kernel."""
     (x, w), known, wide = op.operands, v.recorded.at(op), v.matrix_block(op, block)
-    near = 1 if reads_plain(op, v, block) else near_block(channels, whole_block(channels, wide, block), x, v)
+    near = 1 if reads_plain(op, v) else near_block(channels, whole_block(channels, wide, block), x, v)
     inner = whole_words(known.inner or near, x, w, block)
     reads = block if wide > block and feeds_depthwise(op.result) else wide
     outer = known.outer or v.channel_block(outputs, whole_block(outputs, reads, block))

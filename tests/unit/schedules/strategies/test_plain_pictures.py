@@ -22,7 +22,7 @@ READ_PLAIN = [
 ]
 COPIED = [
     (32, 32, (20, 21), (3, 3), 2, 1, (1, 1, 1, 1)),  # windows that overlap
-    (32, 32, (20, 32), (2, 2), 2, 1, (0, 0, 0, 0)),  # rows of which no copy is made
+    (32, 32, (20, 32), (2, 2), 2, 1, (0, 0, 0, 0)),  # no padding: the convolution would read far apart rows in place
     (40, 24, (18, 21), (1, 1), 2, 1, (0, 0, 0, 0)),  # short rows
     (3, 40, (20, 32), (5, 5), 1, 1, (2, 2, 2, 2)),  # stride 1
 ]
