@@ -119,6 +119,7 @@ CPUS: dict[str, frozenset[str]] = {
         "skylake-avx512": _V4,
         "icelake-server": _ICELAKE,
         "sapphirerapids": f"{_ICELAKE} avx512bf16 avx512fp16 avxvnni amx-tile amx-int8 amx-bf16",
+        "znver1": f"{_V3} sse4a",
         "znver2": f"{_V3} sse4a",
         "znver3": f"{_V3} sse4a",
         "znver4": f"{_ICELAKE} avx512bf16 sse4a",
@@ -157,12 +158,14 @@ def described_cpu(architecture: str, cpu: str, features: Collection[str]) -> str
     LLVM's name of the CPU in `CPUS` that stands for a CPU of x86 with these features: itself, if it is there.
 
     A hypervisor may report a model number that LLVM takes for another CPU; features decide. It is the CPU that has most
-    of them, and none that the CPU lacks; `cpu` if there is none but architecture levels.
+    of them, and none that the CPU lacks; of several the last in `CPUS`, which is the newest; `cpu` if there is none but
+    architecture levels.
     """
     if architecture != "x86_64" or cpu in CPUS:
         return cpu
-    known = {name for name in CPUS if CPUS[name] and CPUS[name].issubset(features)}.difference(LEVELS[architecture])
-    return max(sorted(known), key=lambda name: len(CPUS[name]), default=cpu)
+    levels = LEVELS[architecture]
+    known = [name for name in CPUS if CPUS[name] and CPUS[name].issubset(features) and name not in levels]
+    return max(reversed(known), key=lambda name: len(CPUS[name]), default=cpu)
 
 
 @cache

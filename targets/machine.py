@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from datetime import date, time
 
 DIRECTORY = Path(__file__).parent / "machines"
-FAMILIES = ("x86-64", "haswell-skylake", "skylake-avx512", "sapphirerapids", "zen2-3", "zen4", "zen5", "aarch64")
+_INTEL, _AMD = ("haswell-skylake", "skylake-avx512", "sapphirerapids"), ("zen1", "zen2-3", "zen4", "zen5")
+FAMILIES = ("x86-64", *_INTEL, *_AMD, "aarch64")
 """The files of `DIRECTORY`, in the order in which messages list their CPUs."""
 GENERIC = {"x86_64": "x86-64", "aarch64": "aarch64"}
 """The first part of a triple -> the family that stands for a CPU which no file describes."""
@@ -73,6 +74,8 @@ class Core:
     """Weights that stream from L3."""
     memory_bytes_per_cycle: float
     """Weights that stream from memory."""
+    l3_prefetch_gain_cycles: NonNegative
+    """What a loop gains by a line of weights that an instruction fetches ahead from L3; 0 where it loses."""
     input_bytes_per_cycle: float
     """Rows of an operand that tiles read again and again."""
     far_vector_cycles: float

@@ -211,7 +211,8 @@ class FunctionLowering:
             self.addresses.index[op.iv] = lower + k
             for arg, natives in zip(op.carried, carried, strict=True):
                 self.define_carried(arg, natives)
-            self.lower_block(op.body.block)
+            with self.prefetcher.inside_unrolled(op.iv, extent, k):
+                self.lower_block(op.body.block)
             carried = [self.carried(v, arg) for v, arg in zip(op.yield_op.values, op.carried, strict=True)]
             self.force()
         for result, natives in zip(op.results, carried, strict=True):

@@ -19,7 +19,7 @@ from mlc.schedules.strategies.matrix import matrix_tile
 from mlc.schedules.strategies.roles import Roles
 from mlc.support.alignment import LINE_BYTES
 from mlc.support.errors import UserError
-from mlc.targets.cost.caches import FLOAT_BYTES, is_far
+from mlc.targets.cost.caches import FLOAT_BYTES, gains_by_prefetch, is_far
 from mlc.targets.cost.thresholds import (
     DOT_COLUMNS,
     DOT_LINES,
@@ -382,8 +382,9 @@ class ContractionSizes:
         return found[-1] if found else None
 
     def _prefetches_panels(self) -> bool:
-        """Whether V exceeds L2, and too few rows share a panel of it to hide the latency of loading it."""
-        far = is_far(FLOAT_BYTES * prod(self.roles.vector.shape), self.target)
+        """Whether V comes from beyond L2, and too few rows share a panel of it to hide the latency of loading it."""
+        size = FLOAT_BYTES * prod(self.roles.vector.shape)
+        far = is_far(size, self.target) and gains_by_prefetch(size, self.target)
         return far and self._rows_per_panel() <= STREAM_ROWS
 
     def _rows_per_panel(self) -> int:

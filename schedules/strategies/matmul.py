@@ -31,7 +31,15 @@ from mlc.schedules.registry import strategy
 from mlc.schedules.strategies.contraction import ContractionSchedule, Handle, present, schedule_of
 from mlc.schedules.strategies.contraction_sizes import TileSize
 from mlc.schedules.strategies.roles import Roles
-from mlc.targets.cost.caches import FLOAT_BYTES, depth_block, is_far, planned_l2_bytes, share_a_set, streams
+from mlc.targets.cost.caches import (
+    FLOAT_BYTES,
+    depth_block,
+    gains_by_prefetch,
+    is_far,
+    planned_l2_bytes,
+    share_a_set,
+    streams,
+)
 from mlc.targets.cost.grids import Grid, GridWork, choose_grid, product_parts
 from mlc.targets.cost.thresholds import L2_SHARE_UNPACKED, LEAST_LANES, TRANSPOSED_ROWS
 from mlc.targets.cost.tiles import Strips, even_split
@@ -228,7 +236,8 @@ class MatmulSchedule(ContractionSchedule):
         init, _ = s.decompose_reduction(block, present(depth, k, *tile_loops)[0])
         s.vectorize(*tile_loops)
         self._vectorize_init(init, inside[-1] if inside else None, len(inner) if depth is not None else 0)
-        if len(inner) == 2 and not self._copies:
+        gains = gains_by_prefetch(self._bytes(self.roles.lanes), self.target)
+        if len(inner) == 2 and not self._copies and gains:
             s.pragma(inner[0], "prefetch", 1)
         if grid:
             parallelize(s, grid, self.stage, self.cycles, self.target, self.threads)

@@ -22,7 +22,7 @@ from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.knobs import AUTO
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
-from mlc.targets.cost.caches import is_far
+from mlc.targets.cost.caches import gains_by_prefetch, is_far
 from mlc.targets.cost.tiles import divisors, register_tile
 from mlc.targets.cost.winograd import Block, problem
 from mlc.targets.target import Target
@@ -249,7 +249,9 @@ class WinogradSchedule:
 
     def _stream(self, *loops: SSAValue) -> None:
         """Fetch the weights of the next iteration of nested loops, if they come from beyond L2."""
-        for loop in loops if is_far(self.work.weight_bytes, self.target) else ():
+        size = self.work.weight_bytes
+        far = is_far(size, self.target) and gains_by_prefetch(size, self.target)
+        for loop in loops if far else ():
             self.s.pragma(loop, "prefetch", 1)
 
     def _input_loops(self, under: SSAValue | None) -> list[SSAValue]:

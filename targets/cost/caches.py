@@ -22,6 +22,11 @@ def is_far(size: float, target: Target) -> bool:
     return size > planned_l2_bytes(target)
 
 
+def gains_by_prefetch(size: float, target: Target) -> bool:
+    """Whether loops gain by instructions that fetch `size` bytes of weights ahead: from memory, or from L3 as well."""
+    return size > target.l3_bytes or target.core.l3_prefetch_gain_cycles > 0
+
+
 def far_bytes_per_cycle(size: float, target: Target) -> float:
     """Bytes per cycle at which `size` bytes are read again: from L3, or from memory if they exceed L3's share."""
     core = target.core

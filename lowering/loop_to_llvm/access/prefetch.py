@@ -8,10 +8,10 @@ Software prefetch: while an iteration of a loop marked {prefetch} runs, the data
     } attributes {prefetch = 1 : i64}
 
 Each row fetches its share of the data that %w will load in panel %j + 1: an even stream. Few rows fetch in each step of
-%k. Where a step has fewer lines than there are rows, a row fetches in each iteration of an outer loop over steps, or
-once before its first step, so that no two rows fetch the same line. Where marked loops are nested with no loop between
-them, the next iteration is that of the nest: after the last of the inner loop comes the first of the outer loop's next
-one.
+%k. Unrolled steps count as one, whose lines are fetched in the first of them. Where a step has fewer lines than there are
+rows, a row fetches in each iteration of an outer loop over steps, or once before its first step, so that no two rows
+fetch the same line. Where marked loops are nested with no loop between them, the next iteration is that of the nest:
+after the last of the inner loop comes the first of the outer loop's next one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.ir import SSAValue
 
 from mlc.dialects import llvm_ext, loop
 from mlc.dialects.attributes import LOOP_PREFETCH
@@ -64,6 +65,17 @@ class FetchPlace:
         return step, number
 
 
+@dataclass(frozen=True)
+class UnrolledLoop:
+    """An iteration of an unrolled loop."""
+
+    variable: SSAValue
+    """The loop's index at the loop level."""
+    extent: int
+    k: int
+    """The number of the iteration."""
+
+
 class Prefetcher:
     """Emits prefetches; keeps the machine variables of the marked loops and of the loops inside of them."""
 
@@ -72,6 +84,8 @@ class Prefetcher:
         self.panels: tuple[tuple[int, int | None], ...] = ()  # variables and extents, outer ones first
         self.loops: tuple[tuple[int, int | None], ...] = ()
         """Variables and extents of the loops inside of them; the extent of a loop that a border shortens is None."""
+        self.unrolled: tuple[UnrolledLoop, ...] = ()
+        """The unrolled loops inside of the innermost loop, outer ones first."""
 
     @contextmanager
     def inside(self, op: loop.ForOp, extent: int | None, most: int) -> Generator[None]:
@@ -80,8 +94,8 @@ class Prefetcher:
 
         `most` is the greatest trip count of a loop that has several: one that is shorter fetches a part of the lines.
         """
-        saved = self.panels, self.loops
-        newest = len(self.addresses.variables) - 1
+        saved = self.panels, self.loops, self.unrolled
+        newest, self.unrolled = len(self.addresses.variables) - 1, ()
         if LOOP_PREFETCH in op.attributes:
             nested = self.panels if not self.loops and extent is not None and op.lower == const(0) else ()
             self.panels, self.loops = (*nested, (newest, extent)), ()
@@ -89,7 +103,14 @@ class Prefetcher:
             counts = extent or self.symbolic or op.lower == const(0)
             self.loops = (*self.loops, (newest, most if counts else None))
         yield
-        self.panels, self.loops = saved
+        self.panels, self.loops, self.unrolled = saved
+
+    @contextmanager
+    def inside_unrolled(self, iv: SSAValue, extent: int, k: int) -> Generator[None]:
+        """Context of the lowering of the k-th iteration of an unrolled loop."""
+        saved, self.unrolled = self.unrolled, (*self.unrolled, UnrolledLoop(iv, extent, k))
+        yield
+        self.unrolled = saved
 
     def load(self, op: loop.LoadOp, access: LoweredAccess) -> None:
         """Prefetch for a load of full vectors whose address depends on the panel."""
@@ -99,19 +120,49 @@ class Prefetcher:
         following, apart = following_offset(offset, self.panels, spans), offset.coefficient(lane + 1)
         if following == offset or not self._vectors(access, op.tile_sizes[-1]):
             return
-        columns = op.tile_sizes[-2] if apart else 1
         size = LINE_BYTES // byte_size(access.element)
-        per_column = max(1, op.tile_sizes[-1] // size)
-        place = self._place(offset, columns * per_column)
+        steps, first = self._unrolled_steps(op, offset)
+        if not first:
+            return
+        axes = self._lines(op.tile_sizes, apart, steps, size)
+        place = self._place(offset, prod(extent for extent, _ in axes))
         for k in range(place.share):
             to, number = place.line(k, spans)
             to |= {-1 - axis: const(0) for axis in range(access.rank)}
-            to |= {lane: number.mod(per_column, spans) * size, lane + 1: number.floordiv(per_column, spans)}
             at = following.substitute(to, spans)
-            within = at.mod(size, spans)
-            if op.tile_sizes[-1] < size and within.is_const and within != const(0):
-                continue  # an unrolled step before this one fetches the line
+            for extent, stride in axes:
+                at, number = at + number.mod(extent, spans) * stride, number.floordiv(extent, spans)
             self._fetch(access, at, place.variable)
+
+    def _unrolled_steps(self, op: loop.LoadOp, offset: Index) -> tuple[list[tuple[int, int]], bool]:
+        """
+        (extent, stride in elements) of the unrolled loops that move a load evenly, innermost first.
+
+        The flag is False in iterations after their first, which has fetched the lines of all.
+        """
+        found, first, index = list[tuple[int, int]](), True, self.addresses.index
+        for one in reversed(self.unrolled):
+            here = index[one.variable]
+            index[one.variable] = here + 1
+            moved = self.addresses.linear(op.map.data, op.indices, op.buffer) - offset
+            index[one.variable] = here
+            if moved.is_const:
+                first = first and one.k == 0
+                found += [(one.extent, moved.const)] if moved.const else []
+        return found, first
+
+    @staticmethod
+    def _lines(tile: Sequence[int], apart: int, steps: Sequence[tuple[int, int]], size: int) -> list[tuple[int, int]]:
+        """
+        (extent, stride in elements) of the lines of a load in unrolled steps, the nearest first.
+
+        Steps that follow each other in memory, as those of a packed panel do, are one row of lines. `tile`: the load's
+        sizes; `apart`: the distance of its columns; `size`: the elements of a line.
+        """
+        row, rest = tile[-1], list(steps)
+        while rest and rest[0][1] == row:
+            row *= rest.pop(0)[0]
+        return [(ceil(row / size), size), *rest, *([(tile[-2], apart)] if apart else [])]
 
     def _place(self, offset: Index, lines: int) -> FetchPlace:
         """

@@ -11,6 +11,7 @@ from mlc.targets.cost.branches import Contraction as Branch
 from mlc.targets.cost.caches import (
     depth_block,
     far_bytes_per_cycle,
+    gains_by_prefetch,
     is_far,
     planned_l2_bytes,
     share_a_set,
@@ -146,6 +147,13 @@ def test_bytes_are_near_or_far() -> None:
     assert far_bytes_per_cycle(8 << 20, ZEN5) == CORE.l3_bytes_per_cycle == 14.0
     assert far_bytes_per_cycle((8 << 20) + 1, ZEN5) == CORE.memory_bytes_per_cycle == 8.0
     assert (spilled_bytes_per_cycle(1, ZEN5), spilled_bytes_per_cycle(1 << 30, ZEN5)) == (24.0, 3.0)
+
+
+def test_weights_are_fetched_ahead_from_where_the_machine_gains_by_it() -> None:
+    loses = replace(ZEN5, core=replace(CORE, l3_prefetch_gain_cycles=0.0))
+    assert gains_by_prefetch(1 << 20, ZEN5)
+    assert not gains_by_prefetch(ZEN5.l3_bytes, loses)
+    assert gains_by_prefetch(ZEN5.l3_bytes + 1, loses)
 
 
 def test_rows_far_apart_share_sets_of_l1() -> None:

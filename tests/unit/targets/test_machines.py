@@ -27,6 +27,7 @@ FACTS = {
     "skylake-avx512": (X86, "skylake-avx512", 512, 32, True, True, 32, 1024, 16384, PAIRS),
     "icelake-server": (X86, "icelake-server", 512, 32, True, True, 48, 1280, 32768, VNNI),
     "sapphirerapids": (X86, "sapphirerapids", 512, 32, True, True, 48, 2048, 65536, MATRICES + ALL),
+    "znver1": (X86, "znver1", 256, 16, False, True, 32, 512, 8192, PAIRS),
     "znver2": (X86, "znver2", 256, 16, False, True, 32, 512, 16384, PAIRS),
     "znver3": (X86, "znver3", 256, 16, False, True, 32, 512, 32768, PAIRS),
     "znver4": (X86, "znver4", 512, 32, True, True, 32, 1024, 32768, BF16),
@@ -73,7 +74,7 @@ def test_what_a_name_stands_for(name: str) -> None:
 def test_every_rate_has_a_unit_and_every_file_a_source(family: str) -> None:
     assert all(field.name.endswith(UNITS) for field in fields(Core))
     core = next(iter(read_family(family).values())).core
-    least = {"step_cycles": 0.0}
+    least = {"step_cycles": 0.0, "l3_prefetch_gain_cycles": 0.0}
     assert all(value > 0 or value == least.get(name) for name, value in vars(core).items())
     text = (DIRECTORY / f"{family}.toml").read_text()
     assert ("Source: " in text and "Measured" in text) or 'core_from = "' in text

@@ -134,6 +134,19 @@ def test_unrolled_steps_that_share_a_line_fetch_it_once() -> None:
     assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == 2 * 3
 
 
+@pytest.mark.parametrize(("rows", "fetches"), [(1, 12), (2, 6), (8, 2), (40, 1)])
+def test_unrolled_steps_share_their_lines_among_rows(rows: int, fetches: int) -> None:
+    """Four steps have twelve lines: a row fetches its share in the first of them, none in the others."""
+    text = product("attributes {prefetch = 1 : i64}").replace(f"memref<{ROWS}x", f"memref<{rows}x")
+    f = parse(text.replace(f"%i = 0 to {ROWS}", f"%i = 0 to {rows}"))
+    (sums,) = [op for op in f.walk() if isinstance(op, loop.ForOp) and op.results]
+    unroll(sums, 4)
+    x, w = rand(rows, DEPTH), rand(3 * PANELS, DEPTH, 16, seed=1)
+    run = native_kernel(f)
+    close(run([x, w])[0], np.einsum("ik,jkd->ijd", x, w), 1e-5)
+    assert len(re.findall(r"call void @llvm\.prefetch", run.ir)) == fetches
+
+
 def packed_product(mark: str, rows: int = ROWS) -> str:
     """`out[i, j] = sum of x[i, k] * w[j floordiv 32, k, j mod 32]`, one panel of 32 columns at a time."""
     return f"""

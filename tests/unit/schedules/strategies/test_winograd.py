@@ -263,7 +263,7 @@ def test_weights_beyond_l2_are_fetched_ahead(
     monkeypatch.setattr(WinogradProblem, "best", lambda self, target, threads: (0.0, block))
     monkeypatch.setattr(Shape, "choose", lambda self, target, threads, growth: 4)
     shape = (1, 256, 128, 16, 16, (1, 1, 1, 1))
-    compilation = Compilation(model_of(*shape)[0], Options(threads=threads, keep=frozenset(["te"])))
+    compilation = Compilation(model_of(*shape)[0], Options("znver3", threads=threads, keep=frozenset(["te"])))
     compilation.write(tmp_path)
     assert compilation.texts["te"].count('"prefetch"') == loops
     exe, x, expected = compiled(*shape, threads=threads)
