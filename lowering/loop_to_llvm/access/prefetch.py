@@ -9,9 +9,9 @@ Software prefetch: while an iteration of a loop marked {prefetch} runs, the data
 
 Each row fetches its share of the data that %w will load in panel %j + 1: an even stream. Few rows fetch in each step of
 %k. Unrolled steps count as one, whose lines are fetched in the first of them. Where a step has fewer lines than there
-are rows, a row fetches in each iteration of an outer loop over steps, or once before its first step, so that no two rows
-fetch the same line. Where marked loops are nested with no loop between them, the next iteration is that of the nest:
-after the last of the inner loop comes the first of the outer loop's next one.
+are rows, a row fetches in each iteration of an outer loop over steps, or once before its first step, so that no two
+rows fetch the same line. Where marked loops are nested with no loop between them, the next iteration is that of the
+nest: after the last of the inner loop comes the first of the outer loop's next one.
 """
 
 from __future__ import annotations
