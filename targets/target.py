@@ -89,8 +89,13 @@ class Target:
 
     @property
     def splits_vectors(self) -> bool:
-        """Whether an FMA of a whole vector is two of halves, so that half a vector takes half the time."""
-        return self.vector_bits == 512 and self.core.half_fma_cycles * self.core.fmas_per_cycle < 1
+        """Whether vectors of 512 bits are computed in halves, so that an FMA of half a vector takes half the time."""
+        return self.vector_bits == 512 and self.has_half_path
+
+    @property
+    def has_half_path(self) -> bool:
+        """Whether the data path is half a vector wide: an operation on a vector is two on its halves."""
+        return self.core.half_fma_cycles * self.core.fmas_per_cycle < 1
 
     def lanes(self, dtype: object) -> int:
         """Return how many elements of `dtype` ("f32", an xDSL type, or its bits) fill a native vector."""

@@ -361,7 +361,8 @@ class ContractionSizes:
         if not plain or not self._widens(rows) or r.rows is None or rows != st.extents[r.rows]:
             return False
         near = FLOAT_BYTES * st.depth * WIDENED_VECTORS * self.width <= WIDENED_L1 * self.target.l1_bytes
-        least = WIDENED_F16_ROWS if read.element == f16 else WIDENED_PANEL_ROWS
+        at_once = read.element == f16 and not self.target.has_half_path  # one instruction widens a vector
+        least = WIDENED_F16_ROWS if at_once else WIDENED_PANEL_ROWS
         pays = near and rows >= least and self.target.vector_bits < WIDENED_BITS
         return switched(self.s.choose("widen", SWITCH, BY_MODEL), pays)
 

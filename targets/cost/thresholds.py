@@ -186,7 +186,8 @@ copies, 768 rows of 2048 0.86, on the same core."""
 WIDENED_PANEL_ROWS, WIDENED_F16_ROWS = 24, 80
 """Rows from which a copy of each panel in f32 pays, of bytes or bf16, and of f16, which one instruction widens. Source:
 products of 24 to 197 rows, depths of 192 to 768, on Zen 3. Where another thread of the core computes, bytes take 0.77
-to 0.91 of the time, bf16 0.84, f16 0.89 to 0.97; where the core is alone, 0.98 to 1.08, most with fewest rows."""
+to 0.91 of the time, bf16 0.84, f16 0.89 to 0.97; where the core is alone, 0.98 to 1.08, most with fewest rows. Where
+the data path is half a vector wide, f16 counts as the others do: 39 rows take 0.80 of the time on Zen 1."""
 WIDENED_VECTORS, WIDENED_L1 = 2, 2.0
 """Vectors of a panel, and the part of L1, at most, that they take up as f32. Source: the same; depths of 1536 gain
 nothing."""

@@ -161,6 +161,11 @@ def test_panels_that_stay_narrow(shape: tuple[int, int, int], dtype: str, target
     assert "sched.cache_read" not in str(choose_schedule(narrow_product(*shape, dtype), Target.parse(target), 1))
 
 
+def test_a_narrow_data_path_widens_f16_in_fewer_rows() -> None:
+    schedules = [choose_schedule(narrow_product(48, 96, 64, "float16"), Target.parse(f"znver{k}"), 1) for k in (1, 3)]
+    assert ["sched.cache_read" in str(one) for one in schedules] == [True, False]
+
+
 def test_rows_of_an_open_size_stay_narrow() -> None:
     """A call may have a single row, for which a copy of a panel would take as long as the product."""
     m, axis = te.var("m"), te.reduce_axis(64, "k")
