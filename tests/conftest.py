@@ -5,6 +5,7 @@ import shutil
 import signal
 import tempfile
 import tomllib
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,36 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return None if any(name.startswith(one.partition("::")[0]) for one in TIERS[tier]) else True
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--ci-part K/N`: of the tests of the tier `ci`, the part K of N, 0 <= K < N, by their names; all other tests."""
+    parser.addoption("--ci-part", type=_part, default=(0, 1), metavar="K/N", help="of the long tests, part K of N")
+
+
+def _part(text: str) -> tuple[int, int]:
+    """The numbers of "K/N"; ValueError, which is a usage error, for anything else."""
+    part, parts = map(int, text.split("/"))
+    if not 0 <= part < parts:
+        raise ValueError(text)
+    return part, parts
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests with their tier: `ci` wins over `quick`; tests that are marked `slow` are in none."""
+    _mark(items)
+    part, parts = config.getoption("--ci-part")
+    others = [item for item in items if item.get_closest_marker("ci") and _hash(item.nodeid) % parts != part]
+    if others:
+        left_out = set(others)
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _hash(name: str) -> int:
+    """A number of a name that is the same in every process."""
+    return zlib.crc32(name.encode())
+
+
+def _mark(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("slow") is not None:
             continue
