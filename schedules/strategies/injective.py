@@ -12,8 +12,16 @@ from mlc.schedules.analysis import KernelInfo, Stage
 from mlc.schedules.builder import ScheduleBuilder
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
+from mlc.support.alignment import LINE_BYTES
+from mlc.targets.cost.caches import FLOAT_BYTES
 from mlc.targets.cost.threads import balance, worth_threads
-from mlc.targets.cost.thresholds import GOOD_BALANCE, LEAST_LANES, POINTWISE_VECTORS
+from mlc.targets.cost.thresholds import (
+    BLOCKED_SQUARES_ROWS,
+    GOOD_BALANCE,
+    LEAST_LANES,
+    POINTWISE_VECTORS,
+    SQUARES_IN_A_ROW,
+)
 from mlc.targets.cost.windows import BLOCKED_PIXELS, BLOCKED_RANK
 from mlc.targets.target import Target
 
@@ -117,7 +125,8 @@ def _schedule_turned(
     """
     Squares of vectors, which are read along `axis` and written along the last one: transposed in registers.
 
-    Rows and columns of a picture are one axis, so that only its end is ragged.
+    Rows and columns of a picture are one axis, so that only its end is ragged. Squares that are narrower than a cache
+    line come in blocks of whole lines if one of the axes is short: blocks of the longer axis are the outer loop.
     """
     width, extents = target.lanes("f32"), list(st.extents)
     inner: list[SSAValue] = []
@@ -126,15 +135,22 @@ def _schedule_turned(
             loops[k - 1 : k + 1] = [s.fuse(loops[k - 1], loops[k])]
             extents[k - 1 : k + 1] = [extents[k - 1] * extents[k]]
             axis -= k <= axis
-    for k in (axis, len(loops) - 1):
+    turned = sorted((axis, len(loops) - 1), key=lambda k: -extents[k])
+    blocks = [1, 1]
+    if FLOAT_BYTES * width < LINE_BYTES and width < extents[turned[1]] <= BLOCKED_SQUARES_ROWS:
+        blocks = [SQUARES_IN_A_ROW, LINE_BYTES // (FLOAT_BYTES * width)]
+    within: list[SSAValue] = []
+    for k, block in zip(turned, blocks, strict=True):
         if extents[k] > width:
-            loops[k], piece = s.split(loops[k], [None, width])
-            inner.append(piece)
-            extents[k] = -(-extents[k] // width)
+            loops[k], *squares, piece = s.split(loops[k], [None, *([block] if block > 1 else []), width])
+            within = [*squares, *within]
+            extents[k] = ceil(extents[k] / (block * width))
         else:
-            inner.append(loops[k])
-    outer = [(loop, extent) for loop, extent in zip(loops, extents, strict=True) if loop not in inner]
-    s.reorder(*(loop for loop, _ in outer), *inner)
+            piece = loops[k]
+        inner.insert(0 if k == axis else len(inner), piece)
+    order = [k for k in range(len(loops)) if k not in turned] + turned if within else range(len(loops))
+    outer = [(loops[k], extents[k]) for k in order if loops[k] not in inner]
+    s.reorder(*(loop for loop, _ in outer), *within, *inner)
     spread(s, [loop for loop, _ in outer], [extent for _, extent in outer], st, target, threads)
     s.vectorize(*inner)
 
