@@ -102,11 +102,11 @@ MATRIX_LEAST_WORDS = 4
 POINTWISE_VECTORS = 4
 """Vectors that one step of a pointwise loop or of a reduction takes: enough independent chains to hide the latency of
 an FMA. Not measured apart."""
-SQUARES_IN_A_ROW, BLOCKED_SQUARES_ROWS = 4, 128
+SQUARES_IN_A_ROW, BLOCKED_SQUARES_ROWS = 8, 128
 """Squares along the longer axis of a block that is transposed at a time, and the extent of the shorter axis up to which
 there are such blocks. Source: pictures of 64 to 128 channels between channels-first and channels-last on Zen 1, which
-take 0.62 to 0.95 of the time; 256 to 320 channels, and matrices, would take 1.2 to 1.4. Vectors of 512 bits need none:
-their squares have whole lines."""
+take 0.47 to 0.98 of the time; 256 to 320 channels, and matrices of 300 rows, would take 0.9 to 1.4. Vectors of 512 bits
+need none: their squares have whole lines."""
 REDUCTION_ROWS = 8
 """Rows of a reduction whose lanes are spatial that stay in registers. Not measured apart."""
 PAD_VECTORS = 8

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from mlc.dialects.index import Index, Product, const, dim, term_dims
 from mlc.dialects.llvm_ext.rules import lanes_of
+from mlc.dialects.scalar import byte_size
 from mlc.lowering.loop_to_llvm.access.accesses import Accesses, LoweredAccess
 from mlc.lowering.loop_to_llvm.builder import Builder
 from mlc.lowering.loop_to_llvm.tiles import SCALAR, Chunk, native_type, positions
@@ -46,10 +47,14 @@ def _moves_by_size(offset: Index, axis: int) -> bool:
     )
 
 
-def transpose(b: Builder, rows: Sequence[SSAValue]) -> list[SSAValue]:
-    """Transpose n vectors of n lanes, n a power of two, by log2(n) rounds of shuffles."""
+def transpose(b: Builder, rows: Sequence[SSAValue], half: int | None = None) -> list[SSAValue]:
+    """
+    Transpose n vectors of n lanes, n a power of two, by log2(n) rounds of shuffles.
+
+    A round exchanges squares of `half` rows and lanes, n / 2 first; the rounds of larger ones are done elsewhere.
+    """
     values, n = list(rows), len(rows)
-    half = n // 2
+    half = n // 2 if half is None else half
     while half:
         low = [j if not j & half else n + j - half for j in range(n)]
         high = [j + half if not j & half else n + j for j in range(n)]
@@ -149,6 +154,11 @@ class TransposedLoad:
         a, b, spans = self.access, self.accesses.b, self.accesses.addresses.spans()
         fixed = {-1 - k: const(i) for k, i in enumerate(origin)}
         along = -1 - self.axis
+        if not a.mask and chunk.valid == column.valid == chunk.width and 8 * chunk.width * byte_size(a.element) == 256:
+            offsets = [
+                a.offset.substitute(fixed | {-a.rank: const(chunk.start + k)}, spans) for k in range(chunk.width)
+            ]
+            return self._square_of_halves(offsets)
         columns = self.accesses.addresses.spans({along: (0, column.valid - 1)})
         vectors: list[SSAValue | None] = []
         for k in range(chunk.valid):
@@ -165,3 +175,19 @@ class TransposedLoad:
         missing = b.poison(native_type(a.element, column))
         vectors += [None] * (chunk.width - chunk.valid)
         return transpose(b, [missing if v is None else v for v in vectors])
+
+    def _square_of_halves(self, offsets: Sequence[Index]) -> list[SSAValue]:
+        """
+        The square whose rows in memory begin at `offsets`.
+
+        Halves of two rows are loaded into one vector, which spares AVX2 the shuffles across halves: they take as long
+        as several shuffles within halves, and on Zen 1 as long as eight.
+        """
+        b, n = self.accesses.b, len(offsets)
+        half = n // 2
+        part = Chunk(0, half, half)
+        values: list[SSAValue] = []
+        for start in (0, half):
+            halves = [self.accesses.load_contiguous(self.access, offset + start, part) for offset in offsets]
+            values += [b.shuffle(halves[k], halves[k + half], range(n)) for k in range(half)]
+        return transpose(b, values, half // 2)

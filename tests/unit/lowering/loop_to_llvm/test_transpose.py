@@ -34,6 +34,14 @@ def test_squares_take_no_scalar_loads():
     assert np.array_equal(run([np.arange(256, dtype=np.float32).reshape(16, 16)])[0], np.arange(256).reshape(16, 16).T)
 
 
+def test_halves_of_rows_are_loaded_side_by_side_on_vectors_of_256_bits():
+    """Eight pairs of halves are put together, and two rounds of shuffles stay within halves."""
+    run = native_kernel(parse(copy(8, 8)), 256)
+    assert len(re.findall(r"load <4 x float>", run.ir)) == 16
+    assert len(re.findall(r"shufflevector", run.ir)) == 8 + 2 * 8
+    assert np.array_equal(run([np.arange(64, dtype=np.float32).reshape(8, 8)])[0], np.arange(64).reshape(8, 8).T)
+
+
 def test_rows_of_an_open_length_are_transposed_too():
     text = """
 loop.func @k(%x: memref<?x?xf32>, %o: memref<16x16xf32>, %n: index) attributes {
