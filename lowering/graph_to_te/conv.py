@@ -189,11 +189,15 @@ def max_pool2d(op: graph.MaxPool2dOp, x: Tensor) -> Tensor:
 
 @lowering(graph.AvgPool2dOp)
 def avg_pool2d(op: graph.AvgPool2dOp, x: Tensor) -> Tensor:
-    """The sum over the window, divided by the number of its taps that count."""
-    window, of = _window(op), layout(op.layout)
-    total = _window_sum(op, x, window, te.sum, 0, "sum")
+    """
+    The sum over the window, divided by the number of its taps that count.
+
+    The numbers are stages in front of the sum, so that a sum is divided while it is in registers.
+    """
+    window, of, shape = _window(op), layout(op.layout), shape_of_result(op)
     places = [of.position(letter) for letter in "HW"]
-    counts = [_counts(op, window, axis, x.shape[p], total.shape[p]) for axis, p in enumerate(places)]
+    counts = [_counts(op, window, axis, x.shape[p], shape[p]) for axis, p in enumerate(places)]
+    total = _window_sum(op, x, window, te.sum, 0, "sum")
 
     def body(*i: te.IndexExpr) -> Scalar:
         scale, constant = None, 1
