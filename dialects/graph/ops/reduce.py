@@ -166,7 +166,7 @@ class LayerNormOp(GraphOp):
     """
 
     name = "graph.layer_norm"
-    kind = OPAQUE
+    kind = OUT_FUSABLE
     arity = (3, 3)
     tolerance = 8.0
     axis = Int(-1)
@@ -249,7 +249,7 @@ class InstanceNormOp(GraphOp):
     """
 
     name = "graph.instance_norm"
-    kind = OPAQUE
+    kind = OUT_FUSABLE
     arity = (3, 3)
     tolerance = 8.0
     epsilon = Float(1e-5)

@@ -9,7 +9,10 @@ from mlc.interp.graph import main_function
 from mlc.passes.graph.fusion.combine_parallel.conv2d import Convolutions
 from mlc.targets.cost.branches import BranchCosts
 
-CONV, DENSE, MATMUL = (f"graph-combine-parallel-{kind}" for kind in ("conv2d", "dense", "batch-matmul"))
+# for one machine, as costs decide: Zen 3
+CONV, DENSE, MATMUL = (
+    f"graph-combine-parallel-{kind}{{target=znver3}}" for kind in ("conv2d", "dense", "batch-matmul")
+)
 
 
 def lines(*parts):
@@ -48,7 +51,7 @@ def test_an_inception_block_becomes_one_convolution():
     module = optimize(inception(), CONV, "graph-fold-constant")
     assert names(module) == ["conv2d", "bias_add", "multiply", "relu", *["slice"] * 4, "concatenate"]
     # Slices of whole blocks of channels are parts of the memory: the picture goes in and out of NCHW once.
-    calls = {level: names(optimize(inception(), level)).count("call") for level in ("graph-O3", "graph-O4")}
+    calls = {level: names(optimize(inception(inputs=2048), level)).count("call") for level in ("graph-O3", "graph-O4")}
     assert calls["graph-O4"] < calls["graph-O3"]
 
 
