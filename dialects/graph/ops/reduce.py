@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeAlias
 from xdsl.dialects.builtin import i64
 from xdsl.utils.exceptions import VerifyException
 
-from mlc.dialects.graph.base import OUT_FUSABLE, REDUCTION, GraphOp, Sample
+from mlc.dialects.graph.base import OPAQUE, OUT_FUSABLE, REDUCTION, GraphOp, Sample
 from mlc.dialects.graph.op_attributes import Bool, Float, Int, Ints
 from mlc.dialects.graph.types import (
     Array,
@@ -166,7 +166,7 @@ class LayerNormOp(GraphOp):
     """
 
     name = "graph.layer_norm"
-    kind = OUT_FUSABLE
+    kind = OPAQUE
     arity = (3, 3)
     tolerance = 8.0
     axis = Int(-1)
