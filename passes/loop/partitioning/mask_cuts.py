@@ -34,18 +34,28 @@ MOVED_OPERATIONS = 8
 
 
 def cut_at_masks(func: loop.FuncOp) -> None:
-    """Split loops around few blocks where masks turn."""
-    masked = {f for block in blocks_of(func) if _has_masks(block) and _moves(block) for f in loops_around(block)}
-    for f in [op for op in loops_and_blocks(func) if isinstance(op, loop.ForOp) and op in masked]:
-        if f.results or f.extent is None or not f.lower.is_const:
-            continue
-        blocks = blocks_of(f)
-        if len(blocks) > MASKED_BLOCKS or not all(map(_moves, blocks)):
-            continue
-        if f.kind.data == "serial":
-            _halve(f, sorted(turning_points(f)))
-        elif f.kind.data == "parallel" and f.lower.const == 0:
+    """
+    Split loops around few blocks where masks turn: parallel loops, then serial ones, outer ones first.
+
+    Each part has copies of the loops inside, which are split in the next round.
+    """
+    for f in _masked_loops(func, "parallel"):
+        if f.lower.const == 0:
             _version(f, f, sorted(turning_points(f)), (0, f.upper.const))
+    while any([_halve(f, sorted(turning_points(f))) for f in _masked_loops(func, "serial")]):
+        pass
+
+
+def _masked_loops(func: loop.FuncOp, kind: str) -> list[loop.ForOp]:
+    """The loops of a kind and of known extents around few blocks that move elements, some of them by a mask."""
+    masked = {f for block in blocks_of(func) if _has_masks(block) and _moves(block) for f in loops_around(block)}
+    found: list[loop.ForOp] = []
+    for f in [op for op in loops_and_blocks(func) if isinstance(op, loop.ForOp) and op in masked]:
+        blocks = blocks_of(f)
+        plain = f.kind.data == kind and not f.results and f.extent is not None and f.lower.is_const
+        if plain and len(blocks) <= MASKED_BLOCKS and all(map(_moves, blocks)):
+            found.append(f)
+    return found
 
 
 def _has_masks(block: loop.BlockOp) -> bool:
@@ -61,15 +71,16 @@ def _moves(block: loop.BlockOp) -> bool:
     return len(ops) - len(loads) - len(stores) <= MOVED_OPERATIONS and not any(op.mask is not None for op in stores)
 
 
-def _halve(f: loop.ForOp, points: list[int]) -> None:
-    """Split a loop at the middle one of some iterations, and the parts at the others."""
+def _halve(f: loop.ForOp, points: list[int]) -> bool:
+    """Split a loop at the middle one of some iterations, and the parts at the others; False if it has none of them."""
     inside = [at for at in points if f.lower.const < at < f.upper.const]
     if not inside:
-        return
+        return False
     for part in cut(f, inside[len(inside) // 2]):
         for block in blocks_of(part):
             settle_masks(block, {})
         _halve(part, inside)
+    return True
 
 
 def _version(f: loop.ForOp, around: loop.ForOp, points: list[int], span: tuple[int, int]) -> None:
