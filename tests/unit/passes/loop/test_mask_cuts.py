@@ -55,3 +55,34 @@ def test_each_part_of_a_concatenation_reads_one_input(axis: int, tmp_path: Path)
     exe = mlc.compile(small.proto(), threads=1, cache=False)
     (got,) = exe(small.arrays).values()
     assert np.array_equal(got, np.concatenate(list(small.arrays.values()), axis=axis))
+
+
+def loads_of(small: Small, tmp_path: Path) -> list[str]:
+    compilation = Compilation(
+        load_model(small.proto(), {}), Options(target="znver3", threads=1, keep=frozenset(["loop"]))
+    )
+    compilation.write(tmp_path)
+    return [line for line in compilation.texts["loop"].splitlines() if "loop.load" in line]
+
+
+def test_rows_between_padded_ones_are_split_along_their_columns(tmp_path: Path) -> None:
+    """The loop over columns is one of three copies: its first tile and the rest of a row are masked, the others not."""
+    small = Small()
+    small.out(small.op("Pad", small.x(1, 32, 60, 70), small.const([0, 0, 1, 1, 0, 0, 1, 1])))
+    loads = loads_of(small, tmp_path)
+    assert [" mask " in line for line in loads] == [True, False, True]
+    exe = mlc.compile(small.proto(), threads=1, cache=False)
+    assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+def test_both_versions_of_a_parallel_loop_are_split(tmp_path: Path) -> None:
+    """The frames of a 3-D convolution of stride 2, three of which make one: padding is in front of the first alone."""
+    small = Small()
+    x, w = small.x(1, 16, 12, 26, 26), small.w(16, 16, 3, 3, 3)
+    small.out(small.op("Conv", x, w, strides=[2, 2, 2], pads=[1] * 6))
+    frames = [line for line in loads_of(small, tmp_path) if "%a0[%i0 * 2" in line]
+    assert frames
+    assert not [line for line in frames if " mask " in line]
+    for threads in (1, 2):
+        exe = mlc.compile(small.proto(), threads=threads, cache=False)
+        assert mismatches(small, exe, onnxruntime_results(small)) == []
