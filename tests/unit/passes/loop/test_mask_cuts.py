@@ -45,11 +45,7 @@ def test_values(target: str, threads: int) -> None:
 def test_each_part_of_a_concatenation_reads_one_input(axis: int, tmp_path: Path) -> None:
     small = Small()
     small.out(concatenated(small, [1, 32, 5, 32], axis, [32] * 20))
-    compilation = Compilation(
-        load_model(small.proto(), {}), Options(target="znver3", threads=1, keep=frozenset(["loop"]))
-    )
-    compilation.write(tmp_path)
-    loads = [line for line in compilation.texts["loop"].splitlines() if "loop.load" in line]
+    loads = loads_of(small, tmp_path)
     assert len(loads) <= 2 * 20
     assert not [line for line in loads if " mask " in line]
     exe = mlc.compile(small.proto(), threads=1, cache=False)
@@ -58,6 +54,7 @@ def test_each_part_of_a_concatenation_reads_one_input(axis: int, tmp_path: Path)
 
 
 def loads_of(small: Small, tmp_path: Path) -> list[str]:
+    """The lines of the loads of a model's kernels, at the loop level."""
     compilation = Compilation(
         load_model(small.proto(), {}), Options(target="znver3", threads=1, keep=frozenset(["loop"]))
     )
@@ -76,7 +73,7 @@ def test_rows_between_padded_ones_are_split_along_their_columns(tmp_path: Path) 
 
 
 def test_both_versions_of_a_parallel_loop_are_split(tmp_path: Path) -> None:
-    """The frames of a 3-D convolution of stride 2, three of which make one: padding is in front of the first alone."""
+    """A 3-D convolution of stride 2 concatenates three input frames for each output frame; the first one is padding."""
     small = Small()
     x, w = small.x(1, 16, 12, 26, 26), small.w(16, 16, 3, 3, 3)
     small.out(small.op("Conv", x, w, strides=[2, 2, 2], pads=[1] * 6))
