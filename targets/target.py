@@ -333,12 +333,18 @@ def _with_features(target: Target, features: list[str]) -> Target:
     target = replace(target, features=joined)
     for feature in features:
         if feature in ("-avx512f", "-avx512vl") and target.vector_bits > 256:
-            target = replace(target, vector_bits=256, vector_registers=16, masked_memory=False)
+            target = _with_shorter_vectors(target, 256)
         elif feature in ("-avx", "-avx2"):
-            target = replace(target, vector_bits=128, vector_registers=16, masked_memory=False, fma=False)
+            target = replace(_with_shorter_vectors(target, 128), fma=False)
         elif feature == "-fma":
             target = replace(target, fma=False)
     return target
+
+
+def _with_shorter_vectors(target: Target, bits: int) -> Target:
+    """The target with vectors of fewer bits; a data path that is half as wide as the CPU's longest holds all of one."""
+    core = replace(target.core, half_fma_cycles=1 / target.core.fmas_per_cycle)
+    return replace(target, vector_bits=bits, vector_registers=16, masked_memory=False, core=core)
 
 
 @cache

@@ -103,6 +103,7 @@ def test_halves_of_vectors_cost_half_where_the_data_path_is_half_as_wide() -> No
     assert [name for name, splits in split.items() if splits] == ["znver4"]
     assert not Target.parse("znver4,-avx512f").splits_vectors  # its data path has 256 bits
     assert [name for name in FACTS if Target.parse(name).has_half_path] == ["znver1", "znver4"]
+    assert not any(Target.parse(name).has_half_path for name in ("znver4,-avx512f", "znver1,-avx2"))
 
 
 def test_a_file_of_the_user_s_is_a_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
