@@ -18,13 +18,12 @@ from __future__ import annotations
 from xdsl.dialects.builtin import Float32Type
 
 from mlc.dialects.graph import Conv2dOp, TransposeOp, shape_of
+from mlc.passes.graph.layout.alter_op_layout.planes import FEW_CHANNELS
 from mlc.passes.graph.layout.alter_op_layout.versions import PLAIN, Versions
 from mlc.passes.graph.shared.blocks import static_size
 from mlc.passes.graph.shared.constants import element_of
 from mlc.passes.rewriting import defining_op
 
-FEW_CHANNELS = 8
-"""Channels from which on blocks fill a vector of AVX2, so that windows which overlap are faster on them."""
 LEAST_ROW = 24
 """Pixels of a row of a picture of many channels that is read as it is, at least."""
 

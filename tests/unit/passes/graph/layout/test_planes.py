@@ -101,6 +101,28 @@ def test_few_outputs(outputs, window, strides, behind, planes):
     assert found[-1][0].endswith("cHW") == planes
 
 
+@pytest.mark.parametrize(
+    ("c", "size", "attrs", "target", "threads", "planes"),
+    [
+        (1, 61, {"k": 5}, "x86-64-v4", 1, True),
+        (3, 61, {"k": 3}, "x86-64-v4", 1, True),
+        (1, 30, {"k": 5}, "x86-64-v4", 1, False),  # rows of two vectors
+        (1, 30, {"k": 5}, "x86-64-v4", 2, True),
+        (1, 61, {"k": 5}, "x86-64-v3", 1, False),  # rows that end inside of a vector, and no masks
+        (1, 64, {"k": 5}, "x86-64-v3", 1, True),
+        (1, 61, {"k": 5}, "x86-64-v3", 2, True),
+        (8, 61, {"k": 5}, "x86-64-v4", 1, False),
+        (3, 61, {"k": 11}, "x86-64-v4", 1, False),  # moving the result is a small part
+        (1, 61, {"k": 5, "strides": 2}, "x86-64-v4", 2, False),
+    ],
+)
+def test_windows_of_few_channels(c, size, attrs, target, threads, planes):
+    """Windows of stride 1 multiply a picture of few channels where it is, if a plain result is asked for."""
+    options = f"layout{{block={16 if target == 'x86-64-v4' else 8} target={target} threads={threads}}},"
+    found, transforms = layouts(conv(c, 32, 1, size, **attrs), ALTER.replace("layout,", options, 1))
+    assert (found, transforms) == ([(f"NC{c}cHW", "OIHW32o")], 0) if planes else transforms > 0
+
+
 def test_neighbours_and_shuffles_stay_in_planes():
     x, m = "tensor<1x48x14x14xf32>", "tensor<1x12x14x14xf32>"
     text = f"""func.func @main(%x: {x}) -> {x} {{
@@ -159,6 +181,8 @@ def test_values_of_products_on_planes(target, threads):
         (2, 2, 50, (12, 31), (3, 2), (3, 1), (2, 3), (2, 0, 1, 3)),
         (1, 20, 36, (9, 13), (1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
         (2, 60, 3, (8, 17), (1, 1), (1, 1), (1, 1), (0, 0, 0, 0)),
+        (2, 1, 32, (33, 64), (5, 5), (1, 1), (1, 1), (2, 2, 2, 2)),
+        (1, 3, 20, (31, 64), (3, 5), (1, 1), (2, 1), (2, 2, 2, 2)),
     ]:
         x, w, b = small.x(n, c, *size), small.w(o, c, *window), small.w(o)
         y = small.op("Conv", x, w, b, strides=strides, dilations=dilation, pads=pads)
