@@ -68,10 +68,10 @@ class Job:
         return f"{self.what} '{self.name}'" + (f" (from {nodes})" if nodes else "")
 
 
-LEAST_SHARED_EFFORT = 12
-"""The effort that workers take off this process, at least, for which forking pays. Source: 17 small models of 1 to 6
-kernels on two CPUs of Zen 3, in a process that has loaded PyTorch: forking takes 0.15 s of time and 0.3 s of CPU time,
-a unit of effort 0.02 s; without it models of one to three kernels take 0.4 to 0.8 of the time."""
+LEAST_SHARED_EFFORT = 17
+"""The effort, @main's included, that workers take off this process, at least, for which forking pays. Source: 17 small
+models of 1 to 6 kernels on two CPUs of Zen 3, in a process that has loaded PyTorch: forking takes 0.15 s of time and
+0.3 s of CPU time, a unit of effort 0.02 s; without it models of one to three kernels take 0.4 to 0.8 of the time."""
 
 
 def available_workers() -> int:

@@ -198,10 +198,10 @@ def test_the_largest_jobs_begin_first() -> None:
 @pytest.mark.parametrize(
     ("efforts", "workers", "shared"),
     [
-        ([8, 3, 3, 0], 2, False),  # 6 less for this process is less than forking
-        ([40, 3, 0], 2, False),  # the largest job takes as long in a worker
-        ([12, 12], 2, True),
-        ([30, 8, 4], 2, True),
+        ([8, 3, 3, 10], 2, False),  # 12 less for this process is less than forking
+        ([40, 3, 10], 2, False),  # the largest job takes as long in a worker
+        ([12, 12, 10], 2, True),
+        ([30, 8, 4, 10], 2, True),
         ([6] * 4, 1, False),
         ([0, 0, 0], 2, True),  # nothing is known of them
     ],
