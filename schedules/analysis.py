@@ -171,6 +171,11 @@ class Stage:
         return [_tensor_type(r).element_type for r in self.results] == [f32]
 
     @property
+    def sum_bits(self) -> int:
+        """The bits of an element of the widest result, from 32 on: narrower sums are kept in 32."""
+        return max(32, *(bits_of(_tensor_type(r).element_type) for r in self.results))
+
+    @property
     def long_axes(self) -> list[int]:
         """The spatial axes longer than one; where there is only one, the last symbolic axis before it, too."""
         found = [k for k in self.spatial if self.extents[k] > 1]

@@ -74,7 +74,8 @@ class ContractionSizes:
         self.kernel, self.stage, self.roles = kernel, stage, roles
         self.target, self.threads = target, threads
         self.s = ScheduleBuilder(kernel.name)
-        self.width = target.lanes("f32")
+        self.width = target.lanes(stage.sum_bits)
+        self.word_bytes = stage.sum_bits // 8
         self.pads = [p for p in kernel.producers(stage) if not p.is_reduction]
         self.size = self.tuned(self.tile())
         self.epilogue = [c for c in kernel.after(stage) if reads_pointwise(c, stage)]

@@ -32,7 +32,6 @@ from mlc.schedules.strategies.contraction import ContractionSchedule, Handle, pr
 from mlc.schedules.strategies.contraction_sizes import TileSize
 from mlc.schedules.strategies.roles import Roles
 from mlc.targets.cost.caches import (
-    FLOAT_BYTES,
     depth_block,
     gains_by_prefetch,
     is_far,
@@ -102,7 +101,7 @@ class MatmulSchedule(ContractionSchedule):
         along = 1 if read.unit > 1 else read.step(self.stage.reduce[-1])
         if along != 1 or not apart or size.pixels > 1:
             return size
-        most = streams(FLOAT_BYTES * apart, self.target)
+        most = streams(self.word_bytes * apart, self.target)
         return size if size.rows <= most else size._replace(rows=even_split(self.stage.extents[self._rows], most))
 
     def _strips(self) -> Strips | None:
@@ -127,7 +126,7 @@ class MatmulSchedule(ContractionSchedule):
 
     def _bytes(self, axis: int) -> float:
         """The bytes of the operand along one spatial axis, in one batch."""
-        return float(FLOAT_BYTES) * self.stage.extents[axis] * self.stage.extents[-1] / self.roles.scalar.unit
+        return float(self.word_bytes) * self.stage.extents[axis] * self.stage.extents[-1] / self.roles.scalar.unit
 
     @property
     def blocked(self) -> bool:
@@ -162,7 +161,7 @@ class MatmulSchedule(ContractionSchedule):
         """Whether V is a plain matrix that does not stay in L2, or whose rows map to the same cache sets."""
         apart = self.roles.vector.step(self.stage.reduce[-1]) or 0
         large = self._bytes(self.roles.lanes) > L2_SHARE_UNPACKED * self.target.l2_bytes
-        many = self._many_panels(self.size.lanes) and (large or share_a_set(FLOAT_BYTES * apart, self.target))
+        many = self._many_panels(self.size.lanes) and (large or share_a_set(self.word_bytes * apart, self.target))
         return self._packs(many or self.reads_far_rows)
 
     def blocks(self) -> Blocks:
@@ -176,16 +175,14 @@ class MatmulSchedule(ContractionSchedule):
         column_part = min(self.s.choose("column_part", blocks(columns), AUTO), columns) or parts.column_parts
         unit = r.scalar.unit
         steps = st.extents[-1] // unit
-        tried = [n for n in DEPTH_BLOCKS if n < steps]
-        depth = unit * (self.s.choose("depth", (AUTO, *tried), AUTO) or depth_block(steps, self.size.rows, target))
+        tried, strip = [n for n in DEPTH_BLOCKS if n < steps], self.word_bytes * self.size.rows
+        depth = unit * (self.s.choose("depth", (AUTO, *tried), AUTO) or depth_block(steps, strip, target))
         depth -= depth % (unit * self.size.words)  # whole products of a matrix unit
         if unit > 1 and (not depth or st.extents[-1] % depth):
             depth = st.extents[-1]  # a predicate must not split the factors of one word
         if self.transposes and depth < st.extents[-1]:
             depth = self.width * ceil(depth / self.width)  # whole squares of the transposition
-        near = planned_l2_bytes(target) // (
-            FLOAT_BYTES * depth // unit
-        )  # rows or columns of a depth block that stay in L2
+        near = planned_l2_bytes(target) // (self.word_bytes * depth // unit)  # rows or columns of a block that fit L2
         group_rows, group = row_part, column_part
         wanted = self.s.choose("group", blocks(MOST_GROUP), AUTO)
         if self._copies:

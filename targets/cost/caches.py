@@ -57,9 +57,9 @@ def leave_l2(rows: int, stride: int, target: Target) -> bool:
     return rows * (stride & -stride) > PACKED_L2_SHARE * target.l2_bytes
 
 
-def depth_block(depth: int, rows: int, target: Target) -> int:
-    """The reduction steps for which a strip of `rows` rows fits in L1; a divisor of all steps where one is near."""
-    most = max(LEAST_DEPTH_BLOCK, target.l1_bytes // (FLOAT_BYTES * rows))
+def depth_block(depth: int, step_bytes: int, target: Target) -> int:
+    """The reduction steps whose strip of rows, `step_bytes` a step, fits L1; a divisor of all steps if one is near."""
+    most = max(LEAST_DEPTH_BLOCK, target.l1_bytes // step_bytes)
     if depth <= most:
         return depth
     fitting = [d for d in divisors(depth) if most // 2 < d <= most]

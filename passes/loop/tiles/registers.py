@@ -9,13 +9,19 @@ from xdsl.dialects.builtin import VectorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects import loop
+from mlc.targets.target import dtype_bits
 
 
 def native_vectors(t: Attribute, lanes: int) -> int:
-    """The number of native vectors of a tile of `lanes` elements each; scalars and columns of scalars count 0."""
+    """
+    The number of native vectors of a tile; scalars and columns of scalars count 0.
+
+    A native vector has `lanes` elements of 32 bits, or of fewer, and half as many of 64.
+    """
     if not isinstance(t, VectorType) or t.get_shape()[-1] == 1:
         return 0
-    return prod(t.get_shape()[:-1]) * ceil(t.get_shape()[-1] / lanes)
+    words = 2 if dtype_bits(t.element_type) > 32 else 1
+    return prod(t.get_shape()[:-1]) * ceil(words * t.get_shape()[-1] / lanes)
 
 
 def registers_needed(f: loop.ForOp, lanes: int, elsewhere: Collection[SSAValue] = ()) -> int:

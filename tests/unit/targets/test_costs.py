@@ -165,9 +165,9 @@ def test_rows_far_apart_share_sets_of_l1() -> None:
 
 
 def test_depth_is_cut_evenly() -> None:
-    assert depth_block(1024, 12, ZEN5) == 1024
-    assert depth_block(2048, 12, ZEN5) == 1024
-    assert depth_block(2049, 14, ZEN5) == 683
+    assert depth_block(1024, 4 * 12, ZEN5) == 1024
+    assert depth_block(2048, 4 * 12, ZEN5) == 1024
+    assert depth_block(2049, 4 * 14, ZEN5) == 683
     assert depth_block(1000, 10**6, ZEN5) == 50  # the largest divisor up to LEAST_DEPTH_BLOCK
 
 

@@ -190,3 +190,19 @@ def test_half_a_vector_that_rows_share_leaves_registers(rows: int, units: int, c
     assert "native vectors" not in capsys.readouterr().err
     if refusal(exe.artifact.model) is None:
         assert mismatches(s, exe, onnxruntime_results(s)) == []
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize(("m", "n", "k"), [(37, 61, 29), (64, 96, 300), (600, 70, 1100)])
+def test_tiles_of_doubles_fit_the_registers(m: int, n: int, k: int, target: str, capsys: pytest.CaptureFixture[str]):
+    """A native vector has half as many elements of f64 as of f32."""
+    a, b = te.placeholder((m, k), "float64", name="A"), te.placeholder((k, n), "float64", name="B")
+    axis = te.reduce_axis(k, "k")
+    c = te.compute((m, n), lambda i, j: te.sum(a[i, axis] * b[axis, j], axis=axis), name="C")
+    func, cpu = te.func("product", [a, b], [c]), Target.parse(target)
+    op = mlc.build(func, schedule=choose_schedule(func, cpu, 1), target=cpu, cache=False)
+    assert "native vectors" not in capsys.readouterr().err
+    if NATIVE.vector_bits >= cpu.vector_bits:
+        rng = np.random.default_rng(0)
+        x, y = rng.standard_normal((m, k)), rng.standard_normal((k, n))
+        np.testing.assert_allclose(op(x, y), x @ y, rtol=1e-10, atol=1e-10)
