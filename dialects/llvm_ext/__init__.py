@@ -8,7 +8,7 @@ The llvm_ext dialect: LLVM operations that xDSL's `llvm` dialect lacks.
     sync      ::= atomicrmw kind ordering | fence ordering
 
 Each op is one LLVM instruction or intrinsic, except `splat` and `gather` (two) and `math` (a call of a prelude
-function, `codegen/llvm/prelude.py`). Scalars and one-dimensional vectors are handled alike.
+function, `codegen/llvm/prelude`). Scalars and one-dimensional vectors are handled alike.
 
 Flags that upstream ops do not model are discardable attributes, which `codegen/llvm/ir.py` reads:
 `nontemporal` and `invariant` on `llvm.load`, `no_unroll` on a branch that closes a loop.

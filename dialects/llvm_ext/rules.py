@@ -40,7 +40,7 @@ ATOMIC_KINDS = tuple("xchg add sub and or xor max min umax umin fadd fmax fmin".
 ORDERINGS = ("monotonic", "acquire", "release", "acq_rel", "seq_cst")
 FENCE_ORDERINGS = ORDERINGS[1:]
 
-# Prelude function -> number of operands; `codegen/llvm/prelude.py` has the definitions and error bounds.
+# Prelude function -> number of operands; `codegen/llvm/prelude` has the definitions and error bounds.
 MATH_FUNCTIONS: Mapping[str, int] = {
     "exp": 1,
     "exp_nonpositive": 1,
@@ -48,9 +48,15 @@ MATH_FUNCTIONS: Mapping[str, int] = {
     "tanh": 1,
     "erf": 1,
     "sigmoid": 1,
+    "sinh": 1,
+    "cosh": 1,
+    "pow": 2,
     "sin": 1,
     "cos": 1,
-    "pow": 2,
+    "tan": 1,
+    "asin": 1,
+    "acos": 1,
+    "atan": 1,
 }
 
 

@@ -21,7 +21,6 @@ from mlc.lowering.graph_to_main.separate_pools import separate_pools
 from mlc.lowering.main_to_llvm.convert import MAIN
 from mlc.targets.target import Target
 
-
 _EFFORT = 10
 """What compiling @main takes beside kernels (`effort_of`). Source: 70 to 90 ms where a convolution takes 60 to 70."""
 

@@ -16,7 +16,7 @@ from mlc.frontends.common.movement import reshape, transpose
 from mlc.frontends.common.ops.einsum import einsum
 from mlc.frontends.common.ops.hyperbolic import acosh, asinh, atanh
 from mlc.frontends.common.ops.matmul import matmul
-from mlc.frontends.common.values import Value, dtype_like
+from mlc.frontends.common.values import NARROW_FLOATS, Value, dtype_like
 from mlc.frontends.onnx.node import Converter, Node, UseBody
 
 
@@ -128,12 +128,13 @@ def _square(node: Node, x: Value) -> Value:
 
 
 def _log_sum_exp(node: Node) -> Value:
-    """ReduceLogSumExp in f64, of the distances from the maximum, where that is finite, so that nothing overflows."""
+    """ReduceLogSumExp of the distances from the maximum, where that is finite, so that nothing overflows."""
     x, axes = node.input(0), node.ints(1, "axes")
     if not axes and (node.attr("noop_with_empty_axes", 0) or not x.shape):
         return x
     axes = axes or list(range(len(x.shape)))
-    wide, kept = cast(node, x, np.float64), bool(node.attr("keepdims", 1))
+    narrow = x.dtype_name in (*NARROW_FLOATS, "float32")
+    wide, kept = cast(node, x, np.float32 if narrow else np.float64), bool(node.attr("keepdims", 1))
     if any(x.shape[axis] == 0 for axis in axes):
         most = node.array(0.0, like=wide)
     else:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from xdsl.dialects import builtin
 
 from mlc.codegen.llvm import prelude
+from mlc.codegen.llvm.prelude.exponential import EXP as EXP_COEFFICIENTS
+from mlc.codegen.llvm.prelude.text import COPIES
 from mlc.codegen.native import Library, emit_object
 from mlc.targets.target import Target
 
@@ -113,6 +115,11 @@ BOUNDS: dict[str, tuple[Callable[..., Any], float]] = {
     "tanh": (np.tanh, 3.5),
     "sigmoid": (sigmoid, 2.5),
     "erf": (ERF, 2.5),
+    "sinh": (np.sinh, 3.0),
+    "cosh": (np.cosh, 2.0),
+    "asin": (np.arcsin, 2.5),
+    "acos": (np.arccos, 2.5),
+    "atan": (np.arctan, 3.0),
 }
 
 
@@ -166,6 +173,13 @@ def test_sine_is_within_1e_7(function: str, reference: Any, lanes: int, grid: np
     assert np.nanmax(np.abs(got - want)) <= 1e-7
 
 
+@pytest.mark.parametrize(("lanes", "target"), [*((n, "native") for n in LANES), (8, "x86-64-v2"), (8, "x86-64-v3")])
+def test_tangent(lanes: int, target: str, grid: np.ndarray) -> None:
+    x = grid[~(np.abs(grid) > (1e6 if target == "x86-64-v2" else 1e8))]
+    error = ulps(compiled("tan", "f32", lanes, target)(x), np.tan(x.astype(np.float64)))
+    assert error.max() <= 3.5, f"{error.max()} ulp at {x[error.argmax()]}"
+
+
 def pow_grid() -> tuple[np.ndarray, np.ndarray]:
     x, y = (a.ravel() for a in np.meshgrid(SPECIAL, SPECIAL))
     random = np.random.default_rng(2)
@@ -196,9 +210,9 @@ EXP = compiled("exp", "f32", 16)
 
 
 @pytest.mark.parametrize("lanes", [0, 4])
-@pytest.mark.parametrize("function", [*BOUNDS, "sin", "cos"])
+@pytest.mark.parametrize("function", [*BOUNDS, "sin", "cos", "tan"])
 def test_f64_is_libm(function: str, lanes: int) -> None:
-    reference = {"sin": np.sin, "cos": np.cos}.get(function) or BOUNDS[function][0]
+    reference = {"sin": np.sin, "cos": np.cos, "tan": np.tan}.get(function) or BOUNDS[function][0]
     x = np.linspace(-20, 20, 1000)
     np.testing.assert_allclose(compiled(function, "f64", lanes)(x), reference(x), rtol=1e-14, atol=1e-15)
 
@@ -216,7 +230,7 @@ def test_only_what_is_called_is_written() -> None:
 
 
 @pytest.mark.parametrize("target", ["native", "x86-64-v2", "x86-64-v3"])
-@pytest.mark.parametrize("function", ["tanh", "erf"])
+@pytest.mark.parametrize("function", ["tanh", "erf", "sinh", "tan", "asin", "atan"])
 def test_zeros_keep_their_sign(function: str, target: str) -> None:
     got = compiled(function, "f32", 8, target)(np.float32([0.0, -0.0, 1e-45, -1e-45]))
     assert np.signbit(got).tolist() == [False, True, False, True]
@@ -231,11 +245,11 @@ def test_where_registers_are_few_copies_have_addends_of_their_own_in_memory() ->
     texts, declarations = prelude.definitions(keys, zen3)
     addends = [name for name in declarations if name.startswith("@mlc.")]
     assert len(texts) == 4
-    assert len(addends) == 4 * len(prelude.EXP)
+    assert len(addends) == 4 * len(EXP_COEFFICIENTS)
     assert all(sum(name + "," in text for text in texts) == 1 for name in addends)
 
 
-@pytest.mark.parametrize("copy", range(prelude.COPIES))
+@pytest.mark.parametrize("copy", range(COPIES))
 def test_copies_compute_the_same(copy: int, grid: np.ndarray) -> None:
     first, other = (compiled("tanh", "f32", 8, "x86-64-v3", n)(grid) for n in (0, copy))
     np.testing.assert_array_equal(first, other)
