@@ -218,6 +218,12 @@ class Stage:
         masks = [(op, op.mask) for op in (r.op for r in self.reads) if op.mask is not None]
         return any(isinstance(op.indices[d].owner, Operation) for op, m in masks for e in m.data for d in e.dims())
 
+    @cached_property
+    def axes_in_values(self) -> set[int]:
+        """The axes whose index the stage computes with, as a mask of a triangle does: not only to find elements."""
+        arguments = enumerate(self.op.body.block.args[: len(self.extents)])
+        return {k for k, a in arguments if any(not isinstance(use.operation, te.ReadOp) for use in a.uses)}
+
     @property
     def gather_index_may_overrun(self) -> bool:
         """

@@ -52,7 +52,8 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     loops = list(s.loops(block, len(st.extents)))
     s.symbolic |= {loops[k] for k in st.symbolic}
     rows, extents, flat = row_axis(st) if threads > 1 else None, list(st.extents), False
-    if is_flat(st) and len(loops) > 1 and st.symbolic <= {0}:
+    needed = any(_needs_indices(st, axis) for axis in range(1, len(loops)))
+    if is_flat(st) and len(loops) > 1 and st.symbolic <= {0} and not needed:
         first, flat = rows or 0, True
         loops, extents = [*loops[:first], s.fuse(*loops[first:])], [*extents[:first], prod(extents[first:])]
     scalar = st.gather_index_may_overrun or st.has_computed_mask
@@ -208,7 +209,7 @@ def _schedule_interleaved(s: ScheduleBuilder, st: Stage, loops: list[SSAValue], 
 
 def _is_one_run(st: Stage, axis: int) -> bool:
     """Whether an axis and the one before are one in all reads: rows and columns of a picture."""
-    if axis - 1 in st.symbolic:
+    if axis - 1 in st.symbolic or _needs_indices(st, axis):
         return False
     for r in st.reads:
         outer, inner = r.step(axis - 1), r.step(axis)
@@ -217,6 +218,15 @@ def _is_one_run(st: Stage, axis: int) -> bool:
         if any(m.uses(axis) or m.uses(axis - 1) for m in r.mask):
             return False
     return True
+
+
+def _needs_indices(st: Stage, axis: int) -> bool:
+    """
+    Whether values are computed with the index of an axis or of the one before, and rows are long.
+
+    In a loop that is both axes an index is a quotient or a rest, a division for each lane.
+    """
+    return bool({axis, axis - 1} & st.axes_in_values) and st.extents[-1] >= LEAST_LANES
 
 
 def is_flat(st: Stage) -> bool:
