@@ -161,11 +161,28 @@ class LoopBodyBuilder:
         exprs[axis] = exprs[axis] + tile(0)
         return self.add(loop.LoadOp.make(buffer, exprs, operands, tile=[lanes]))
 
-    def store_tile(self, value: SSAValue, buffer: SSAValue, indices: Sequence[Number] = (0,), axis: int = 0) -> None:
-        """Write a one-dimensional tile along `axis`, beginning at these indices."""
+    def store_tile(
+        self,
+        value: SSAValue,
+        buffer: SSAValue,
+        indices: Sequence[Number] = (0,),
+        axis: int = 0,
+        where: SSAValue | None = None,
+    ) -> None:
+        """Write a one-dimensional tile along `axis`, beginning at these indices, if the condition `where` holds."""
         exprs, operands = self._exprs(indices)
         exprs[axis] = exprs[axis] + tile(0)
-        self.add(loop.StoreOp.make(value, buffer, exprs, operands, tile=list(loop.shape_of(value.type))))
+        sizes, mask = list(loop.shape_of(value.type)), self._mask(where, operands)
+        self.add(loop.StoreOp.make(value, buffer, exprs, operands, tile=sizes, mask=mask))
+
+    def _mask(self, where: SSAValue | None, operands: list[SSAValue]) -> list[Index]:
+        """The mask of an access that is made if a condition holds, which becomes one of its operands."""
+        if where is None:
+            return []
+        index = self.index(self.as_number(where))
+        assert isinstance(index, SSAValue)
+        operands.append(index)
+        return [dim(len(operands) - 1) + (-1)]
 
     def index(self, value: Number) -> Number:
         """A number as an operand of index expressions: values are cast to index."""
@@ -228,13 +245,7 @@ class LoopBodyBuilder:
             return
         value = self.number(value)
         exprs, operands = self._exprs(indices)
-        mask: list[Index] = []
-        if where is not None:
-            index = self.index(self.as_number(where))
-            assert isinstance(index, SSAValue)
-            mask = [dim(len(operands)) + (-1)]
-            operands.append(index)
-        self.add(loop.StoreOp.make(value, buffer, exprs, operands, mask=mask))
+        self.add(loop.StoreOp.make(value, buffer, exprs, operands, mask=self._mask(where, operands)))
 
     def loop(
         self,
