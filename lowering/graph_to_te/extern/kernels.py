@@ -13,8 +13,9 @@ from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, product, shape_of
 from mlc.dialects.te_builder.loop_body import Buffer, Fill, LoopBodyBuilder, Outputs
 from mlc.lowering.graph_to_te.extern.best import argsort
-from mlc.lowering.graph_to_te.extern.movement import cumulative, scatter_elements, scatter_nd
+from mlc.lowering.graph_to_te.extern.cumulative import cumulative
 from mlc.lowering.graph_to_te.extern.order import Keys, sort
+from mlc.lowering.graph_to_te.extern.scatter import scatter_elements, scatter_nd
 from mlc.lowering.graph_to_te.extern.suppression import non_max_suppression
 
 Extern = Callable[..., None]

@@ -1,5 +1,6 @@
 """Running sums and products: neighbouring rows side by side, as scalars or as lanes of a tile."""
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import mlc
 from mlc.driver.models.compilation import Compilation
 from mlc.driver.models.compile import load_model
 from mlc.driver.options import Options
+from mlc.lowering.graph_to_te.extern import cumulative
 
 CASES = [
     # shape, axis
@@ -38,12 +40,35 @@ def test_values(target: str, threads: int, dtype: type) -> None:
     assert mismatches(small, exe, onnxruntime_results(small)) == []
 
 
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_rows_added_to_the_one_before(target: str, threads: int, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cumulative, "STREAMED_ROWS_BYTES", 0)
+    monkeypatch.setattr(cumulative, "STREAMED_BYTES", 400)  # rows of several pieces, and a rest
+    small = Small()
+    for shape, axis in CASES:
+        for exclusive, reverse in product((0, 1), repeat=2):
+            x, at = small.x(*shape, dtype=dtype), small.const(axis)
+            small.out(small.op("CumSum", x, at, exclusive=exclusive, reverse=reverse))
+    exe = mlc.compile(small.proto(), target=target, threads=threads, cache=False)
+    assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+def test_every_pass_keeps_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cumulative, "STREAMED_ROWS_BYTES", 0)
+    small = Small()
+    for shape, axis in ((7, 45), 0), ((3, 5, 20), 1):
+        small.out(small.op("CumSum", small.x(*shape), small.const(axis), reverse=1))
+    assert mlc.compile(small.proto(), threads=2, validate_each=True)
+
+
 def test_rows_do_not_wait_for_one_another(tmp_path: Path) -> None:
-    """One loop over an axis carries the sums of 8 rows, or of 16 lanes."""
+    """One loop over an axis carries the sums of 8 rows, or of 64 lanes."""
     small = Small()
     x = small.x(40, 64)
     small.out(small.op("CumSum", x, small.const(1)), small.op("CumSum", x, small.const(0)))
     compilation = Compilation(load_model(small.proto(), {}), Options(threads=1, keep=frozenset(["loop"])))
     compilation.write(tmp_path)
     assert "-> f32, f32, f32, f32, f32, f32, f32, f32 {" in compilation.texts["loop"]
-    assert "-> vector<16xf32> {" in compilation.texts["loop"]
+    assert "-> vector<64xf32> {" in compilation.texts["loop"]
