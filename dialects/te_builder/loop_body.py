@@ -155,6 +155,10 @@ class LoopBodyBuilder:
         """The lanes of a one-dimensional tile, combined; the result has one lane."""
         return self.add(loop.ReduceOp.make(combiner, value, [0]))
 
+    def places(self, first: SSAValue, lanes: int) -> SSAValue:
+        """A tile of the numbers from `first` on."""
+        return self.cast("index_cast", self.add(loop.IndexOp.make(dim(0) + tile(0), [self.index(first)], [lanes])), i64)
+
     def load_tile(self, buffer: SSAValue, indices: Sequence[Number], axis: int, lanes: int) -> SSAValue:
         """A tile of `lanes` elements along `axis`, which begins at these indices."""
         exprs, operands = self._exprs(indices)

@@ -35,10 +35,11 @@ def _falling(x: np.ndarray) -> np.ndarray:
 
 SIZES = (
     *((RANKED, 3), (RANKED + 1, 60), (1000, 33), (777, 300), (5 * HEAP_RATIO, 5), (3000, 1400), (20, 20), (90, 90)),
-    *((1061, 100), (2000, 128)),
+    *((1061, 140), (2000, 128), (1500, 129)),
+    *((64, 8), (65, 1), (500, 5), (4097, 100), (16384, 40)),
 )
 """(size, wanted): ranks, a bound and ranks, a bound and digits, a heap, digits, ranks in te, ranks of all; bounds from
-the bests of several groups of lanes."""
+the bests of several groups of lanes; tournaments."""
 
 
 @pytest.mark.parametrize(
@@ -60,7 +61,7 @@ def test_places_are_those_of_a_stable_sort(dtype: str, size: int, wanted: int) -
 
 
 def test_rows_of_one_value_and_of_nan_and_infinity() -> None:
-    for size, wanted in ((20, 7), (100, 30), (500, 40), (500, 220)):
+    for size, wanted in ((20, 7), (100, 30), (500, 40), (500, 120), (500, 220)):
         x = np.zeros((4, size), np.float32)
         x[1] = np.nan
         x[2, ::2] = -0.0
@@ -71,7 +72,7 @@ def test_rows_of_one_value_and_of_nan_and_infinity() -> None:
             np.testing.assert_array_equal(values, np.take_along_axis(x, places, -1))
 
 
-@pytest.mark.parametrize(("size", "wanted"), [(1061, 100), (700, 40)])
+@pytest.mark.parametrize(("size", "wanted"), [(1061, 140), (700, 40)])
 def test_the_best_at_an_end_of_the_row(size: int, wanted: int) -> None:
     x = np.stack([np.arange(size), -np.arange(size)]).astype(np.float32)
     for largest in (0, 1):
