@@ -157,7 +157,8 @@ class LoopBodyBuilder:
 
     def places(self, first: SSAValue, lanes: int) -> SSAValue:
         """A tile of the numbers from `first` on."""
-        return self.cast("index_cast", self.add(loop.IndexOp.make(dim(0) + tile(0), [self.index(first)], [lanes])), i64)
+        (expr,), operands = self._exprs([first])
+        return self.cast("index_cast", self.add(loop.IndexOp.make(expr + tile(0), operands, [lanes])), i64)
 
     def load_tile(self, buffer: SSAValue, indices: Sequence[Number], axis: int, lanes: int) -> SSAValue:
         """A tile of `lanes` elements along `axis`, which begins at these indices."""
