@@ -94,6 +94,12 @@ def tile(net: Net) -> str:
     return net.op("Tile", x, net.const([1, 1, 2, 2]))
 
 
+@kind("move/triangle")
+def triangle(net: Net) -> str:
+    batch, n, d = net.pick("batch", 1, 8), net.span("n", 64, 400), net.span("d", 64, 400)
+    return net.op("Trilu", net.input(batch, n, d), upper=net.pick("upper", 0, 1))
+
+
 @kind("gather/rows of a table")
 def gather(net: Net) -> str:
     n, d = net.span("n", 16, 1000), net.pick("d", 64, 256, 1024)
@@ -113,6 +119,13 @@ def scatter(net: Net) -> str:
     return net.op("ScatterND", net.input(n, d), at, net.input(count, d))
 
 
+@kind("gather/rows added at places")
+def scatter_add(net: Net) -> str:
+    n, d, count = net.span("n", 100, 1000), net.pick("d", 16, 64, 256), net.span("count", 500, 2000)
+    at = net.const(np.random.default_rng(n).integers(0, n, (count, 1)))
+    return net.op("ScatterND", net.input(n, d), at, net.input(count, d), reduction="add")
+
+
 def _resize(name: str, mode: str, how: str, scale: tuple[float, ...]) -> None:
     @kind(f"resize/{name}", tolerance=1e-3)
     def build(net: Net) -> str:
@@ -127,6 +140,14 @@ _resize("nearest", "nearest", "asymmetric", (2.0, 4.0))
 _resize("linear", "linear", "half_pixel", (2.0, 4.0, 1.5))
 _resize("linear, corners", "linear", "align_corners", (2.0, 0.6))
 _resize("cubic", "cubic", "half_pixel", (1.5, 2.0))
+
+
+@kind("resize/smoothed, to less", tolerance=1e-3)
+def smoothed(net: Net) -> str:
+    mode, height, width = net.pick("mode", "linear", "cubic"), net.span("height", 256, 640), net.span("width", 256, 640)
+    out = net.pick("out", 96, 160, 224)
+    sizes = net.const([1, 3, out, out])
+    return net.op("Resize", net.input(1, 3, height, width), "", "", sizes, mode=mode, antialias=1)
 
 
 def _sample(name: str, mode: str) -> None:

@@ -43,6 +43,12 @@ _activations("odd", (61, 97, 131), (3, 5))
 _activations("cube of 64", (64,), (1,))
 
 
+@kind("matmul of activations/doubles")
+def doubles(net: Net) -> str:
+    m, n, k = (net.span(name, 60, 400) for name in "mnk")
+    return net.op("MatMul", net.input(m, k, dtype=np.float64), net.input(k, n, dtype=np.float64))
+
+
 @kind("matmul of activations/one row")
 def row(net: Net) -> str:
     k, n = net.pick("k", 300, 512, 2048), net.pick("n", 512, 1000, 2048)

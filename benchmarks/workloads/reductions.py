@@ -66,6 +66,7 @@ _reduce("sum of rows", "ReduceSum", [-1], ((100, 1000), (100, 1000)))
 _reduce("sum of columns", "ReduceSum", [0], ((100, 1000), (100, 1000)))
 _reduce("mean of pictures", "ReduceMean", [2, 3], ((1, 4), (64, 256), (14, 28), (14, 28)))
 _reduce("maximum along channels", "ReduceMax", [1], ((1, 2), (64, 256), (28, 56), (28, 56)))
+_reduce("logarithm of sums of exponentials", "ReduceLogSumExp", [-1], ((100, 1000), (100, 1000)))
 _reduce("everything", "ReduceSum", [0, 1], ((500, 2000), (500, 1000)))
 
 
@@ -85,6 +86,11 @@ def cumsum(net: Net) -> str:
     return net.op("CumSum", net.input(net.span("n", 64, 512), net.span("d", 64, 1024)), net.const(1))
 
 
+@kind("reduce/cumulative sum of columns")
+def cumsum_columns(net: Net) -> str:
+    return net.op("CumSum", net.input(net.span("n", 64, 2000), net.span("d", 64, 1024)), net.const(0))
+
+
 def _top(name: str, k: tuple[int, int], width: tuple[int, int], rows: tuple[int, int]) -> None:
     @kind(f"sort/{name}")
     def build(net: Net) -> str:
@@ -94,6 +100,7 @@ def _top(name: str, k: tuple[int, int], width: tuple[int, int], rows: tuple[int,
 
 
 _top("top 5 of 1000", (5, 5), (1000, 1000), (1, 32))
+_top("a few of some hundreds", (1, 12), (60, 600), (8, 64))
 _top("top 100 of 10,000", (100, 100), (8000, 10000), (1, 4))
 _top("top 1000 of 10,000", (1000, 1000), (9000, 10000), (1, 1))
 
@@ -129,6 +136,9 @@ _unary("exp and log", ["Exp", "Log"])
 _unary("elu", ["Elu"])
 _unary("softplus and tanh", ["Softplus", "Tanh"])
 _unary("sine and cosine", ["Sin", "Cos"])
+_unary("tangent and its inverse", ["Tan", "Atan"])
+_unary("inverse sine and cosine", ["Asin", "Cos", "Acos"])
+_unary("hyperbolic sine and cosine", ["Sinh", "Cosh"])
 _unary("sqrt and reciprocal", ["Sqrt", "Reciprocal"], low=0.1)
 _unary("floor and round", ["Floor", "Round"])
 

@@ -234,10 +234,12 @@ def _copies(anchor: Operation | None, value: SSAValue) -> bool:
 
 
 def _expands(value: SSAValue) -> bool:
-    """Whether a reader is so much larger that it would recompute each element of the value many times."""
+    """Whether readers would recompute each element of the value many times: a larger one, or several that move it."""
     size = _elements(value)
-    largest = max((_elements(result) for use in value.uses for result in use.operation.results), default=0)
-    return largest > size and largest > SMALL_RESULT
+    read = [(use.operation, _elements(result)) for use in value.uses for result in use.operation.results]
+    largest = max((count for _, count in read), default=0)
+    moved = sum(count for op, count in read if isinstance(op, GraphOp) and op.kind == INJECTIVE)
+    return max(largest, moved) > size and max(largest, moved) > SMALL_RESULT
 
 
 def _elements(value: SSAValue) -> float:

@@ -407,3 +407,22 @@ def test_a_costly_result_that_is_also_returned():
       %r = graph.add %x, %0 : ({P}, {C}) -> {P}""", result=f"({P}, {C})", value="%r, %0")  # fmt: skip
     text = text.replace(f": ({P}, {C})\n", f": {P}, {C}\n")
     assert groups(optimize(text, "graph-fuse-ops")) == []
+
+
+@pytest.mark.parametrize(("size", "ends", "fused"), [(96, (96, 96), False), (96, (48, 48), True), (24, (24, 24), True)])
+def test_what_several_movements_would_compute_again(size, ends, fused):
+    """Two slices that read each element of a costly value twice are kernels of their own, halves and small ones not."""
+    x, parts = f"tensor<{size}x100xf32>", [f"tensor<{size}x{n}xf32>" for n in ends]
+    begins = (0, 100 - ends[1])
+    slices = "\n".join(
+        f"%{k + 1} = graph.slice %0 {{begin = [0, {b}], end = [{size}, {b + n}], strides = [1, 1]}} : ({x}) -> {part}"
+        for k, (b, n, part) in enumerate(zip(begins, ends, parts, strict=True))
+    )
+    text = f"""func.func @main(%x: {x}) -> {parts[0]} {{
+      %0 = graph.exp %x : {x}
+      {slices}
+      %r = graph.add %1, %2 : {parts[0]}
+      return %r : {parts[0]}
+    }}"""
+    expected = ["exp", "slice", "slice", "add"] if fused else ["slice", "slice", "add"]
+    assert groups(optimize(text, "graph-fuse-ops")) == [expected]
