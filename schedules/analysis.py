@@ -237,6 +237,13 @@ class Stage:
         computed = [r for r in self.reads if any(_is_computed_from(v, argument) for v in r.op.indices)]
         return any(r.uses(last) and (last in self.symbolic or r.needs_mask(last, ranges)) for r in computed)
 
+    @property
+    def sums_gathered_rows(self) -> bool:
+        """Whether each term of a reduction is read along the last spatial axis, in a row whose place is looked up."""
+        terms, last = [self.op.body.block.args[k] for k in self.reduce], self.num_spatial - 1
+        rows = [r for r in self.reads if last >= 0 and r.step(last) == 1]
+        return any(_is_computed_from(v, one) for r in rows for v in r.op.indices for one in terms)
+
     @cached_property
     def factors(self) -> tuple[Read, Read] | None:
         """The two operands of a contraction: a sum over the product of two reads."""

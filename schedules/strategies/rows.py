@@ -59,8 +59,10 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
         return None
     if any(all(r.step(st.reduce[-1]) not in (0, 1) for r in st.reads) for st in reducing):
         return None
-    if any(slides(st) and _has_lanes(st, target) for st in reducing):
-        return None  # this strategy has the lanes along the reduced axis, and a window has few elements there
+    if any((slides(st) or st.sums_gathered_rows) and _has_lanes(st, target) for st in reducing):
+        return (
+            None  # its lanes are along the reduced axis: few elements of a window, or elements far from each other
+        )
     s = ScheduleBuilder(kernel.name)
     root = kernel.stages[-1]
     block = s.block(root.name)

@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
+from small_graphs import Small, mismatches, onnxruntime_results
 from xdsl.ir import SSAValue
 
 import mlc
 from mlc.dialects.sched import ReverseComputeAtOp
 from mlc.dialects.syntax.source import parse_module
+from mlc.driver.models.compilation import Compilation
+from mlc.driver.models.compile import load_model
+from mlc.driver.options import Options
 from mlc.driver.pipeline.manager import parse_pipeline, run_passes
 from mlc.driver.pipeline.registry import make_context
 from mlc.support.errors import UserError
@@ -82,3 +86,27 @@ def test_such_a_loop_is_serial():
     s.parallel(o)
     with pytest.raises(UserError, match="reduces over elements of %e from different iterations"):
         s.reverse_compute_at(s["total"], o)
+
+
+def bags(n: int, k: int, width: int, op: str) -> Small:
+    """Sums, means or maxima of `k` rows of a table each, whose places are an input."""
+    small = Small()
+    table, at = small.w(90, width), small.x(n, k, dtype=np.int64)
+    small.out(small.op(op, small.op("Gather", table, at), small.const([1]), keepdims=0))
+    return small
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64-v3", "x86-64-v2"])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMean", "ReduceMax"])
+@pytest.mark.parametrize(("n", "k", "width"), [(7, 5, 64), (3, 20, 37), (9, 33, 2), (1, 4, 700)])
+def test_sums_of_gathered_rows(n: int, k: int, width: int, op: str, threads: int, target: str):
+    small = bags(n, k, width, op)
+    exe = mlc.compile(small.proto(), target=target, threads=threads, cache=False)
+    assert mismatches(small, exe, onnxruntime_results(small)) == []
+
+
+@pytest.mark.parametrize(("width", "strategy"), [(64, "reduction"), (3, "rows")])
+def test_gathered_rows_are_read_along_their_elements(width: int, strategy: str):
+    compilation = Compilation(load_model(bags(7, 20, width, "ReduceSum").proto(), {}), Options("x86-64-v3", threads=1))
+    assert [f'strategy = "{strategy}"' in text for text in compilation.schedule_texts().values()] == [True]
