@@ -60,9 +60,7 @@ def rows(kernel: KernelInfo, target: Target, threads: int) -> sched.ScheduleOp |
     if any(all(r.step(st.reduce[-1]) not in (0, 1) for r in st.reads) for st in reducing):
         return None
     if any((slides(st) or st.sums_gathered_rows) and _has_lanes(st, target) for st in reducing):
-        return (
-            None  # its lanes are along the reduced axis: few elements of a window, or elements far from each other
-        )
+        return None  # its lanes are along the reduced axis: few elements of a window, or elements far from each other
     s = ScheduleBuilder(kernel.name)
     root = kernel.stages[-1]
     block = s.block(root.name)
