@@ -53,7 +53,9 @@ from mlc.dialects.graph import (
     SliceOp,
     SoftmaxOp,
     SoftplusOp,
+    TakeOp,
     TanhOp,
+    TransposeOp,
     shape_of,
 )
 from mlc.dialects.graph.base import BROADCAST, INJECTIVE, OUT_FUSABLE, REDUCTION
@@ -193,6 +195,8 @@ class Fuser:
             return into.sort == Sort.REDUCTION and self.before_anchor(producer, into)
         if into.sort == Sort.ROWS and producer.expensive:
             return False
+        if _splits_rows(producer.output):
+            return False
         repeats = into.sort == Sort.MOVING and len(producer.ops) > RECOMPUTED_OPS
         return not (producer.expensive or repeats) or not _expands(result)
 
@@ -231,6 +235,21 @@ def _copies(anchor: Operation | None, value: SSAValue) -> bool:
     if not isinstance(anchor, Conv2dOp | Conv2dWinogradOp) or not any(anchor.padding):
         return False
     return anchor.operands[0] is value and value not in list(anchor.operands)[1:]
+
+
+def _splits_rows(op: Operation) -> bool:
+    """
+    Whether transposes read single elements of rows whose places are looked up: each would be an address of its own.
+
+    Whole rows are copied first, and transposed as squares in registers.
+    """
+    if not isinstance(op, TakeOp):
+        return False
+    table, last = len(shape_of(op.operands[0].type)), len(shape_of(op.type)) - 1
+    if axis_of(op.axis, table) == table - 1:
+        return False
+    readers = [use.operation for use in op.results[0].uses]
+    return all(isinstance(one, TransposeOp) and one.axes[-1] != last for one in readers)
 
 
 def _expands(value: SSAValue) -> bool:

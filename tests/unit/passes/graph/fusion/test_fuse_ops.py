@@ -426,3 +426,21 @@ def test_what_several_movements_would_compute_again(size, ends, fused):
     }}"""
     expected = ["exp", "slice", "slice", "add"] if fused else ["slice", "slice", "add"]
     assert groups(optimize(text, "graph-fuse-ops")) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("axis", "shape", "axes", "fused"),
+    [
+        (0, (8, 5, 4), (0, 2, 1), False),  # elements of rows that are looked up
+        (0, (8, 5, 4), (1, 0, 2), True),  # whole rows in another order
+        (1, (20, 8, 5), (2, 0, 1), True),  # elements that are looked up
+    ],
+)
+def test_rows_that_are_looked_up_are_copied_before_they_are_transposed(axis, shape, axes, fused):
+    taken, turned = (f"tensor<{'x'.join(map(str, s))}xf32>" for s in (shape, [shape[a] for a in axes]))
+    text = f"""func.func @main(%x: tensor<20x4xf32>, %i: tensor<8x5xi64>) -> {turned} {{
+      %0 = graph.take %x, %i {{axis = {axis}}} : (tensor<20x4xf32>, tensor<8x5xi64>) -> {taken}
+      %r = graph.transpose %0 {{axes = {list(axes)}}} : ({taken}) -> {turned}
+      return %r : {turned}
+    }}"""
+    assert groups(optimize(text, "graph-fuse-ops")) == ([["take", "transpose"]] if fused else [])
