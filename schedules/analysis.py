@@ -220,7 +220,7 @@ class Stage:
 
     @cached_property
     def axes_in_values(self) -> set[int]:
-        """The axes whose index the stage computes with, as a mask of a triangle does: not only to find elements."""
+        """The axes with whose index the stage computes, as a mask of a triangle does, index expressions apart."""
         arguments = enumerate(self.op.body.block.args[: len(self.extents)])
         return {k for k, a in arguments if any(not isinstance(use.operation, te.ReadOp) for use in a.uses)}
 

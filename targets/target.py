@@ -342,9 +342,14 @@ def _with_features(target: Target, features: list[str]) -> Target:
 
 
 def _with_shorter_vectors(target: Target, bits: int) -> Target:
-    """The target with vectors of fewer bits; a data path that is half as wide as the CPU's longest holds all of one."""
-    core = replace(target.core, half_fma_cycles=1 / target.core.fmas_per_cycle)
+    """The target with vectors of fewer bits."""
+    core = _of_shorter_vectors(target.core)
     return replace(target, vector_bits=bits, vector_registers=16, masked_memory=False, core=core)
+
+
+def _of_shorter_vectors(core: "Core") -> "Core":
+    """A core's rates for vectors of fewer bits: one fills a data path that is half as wide as the CPU's longest."""
+    return replace(core, half_fma_cycles=1 / core.fmas_per_cycle)
 
 
 @cache
@@ -352,7 +357,7 @@ def native_target() -> Target:
     """Describe the machine that this process runs on."""
     import llvmlite.binding as llvm  # pyright: ignore[reportMissingTypeStubs]  # llvmlite ships none
 
-    from mlc.targets.machine import find_core
+    from mlc.targets.machine import find_core, find_cpu
 
     triple, cpu = llvm.get_process_triple(), llvm.get_host_cpu_name()
     host = llvm.get_host_cpu_features()
@@ -370,6 +375,9 @@ def native_target() -> Target:
     else:
         wide, bits, registers, fma = False, 128, 32, True
     core, instructions = find_core(cpu, architecture)
+    described = find_cpu(cpu)
+    if described is not None and bits < described.vector_bits:
+        core = _of_shorter_vectors(core)
     return Target(
         name="native",
         triple=triple,

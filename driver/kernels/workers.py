@@ -116,7 +116,7 @@ def run_jobs(
 
 
 def worth_sharing(efforts: Sequence[int], workers: int) -> bool:
-    """Whether `workers` workers finish the jobs enough earlier than one; jobs without estimates are always shared."""
+    """Whether `workers` workers finish the jobs enough earlier than one; always where no job has an estimate."""
     total = sum(efforts)
     return not total or total - max(*efforts, total // max(workers, 1)) >= LEAST_SHARED_EFFORT
 

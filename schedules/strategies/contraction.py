@@ -25,7 +25,7 @@ from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.schedules.strategies.contraction_grid import ContractionGrid
 from mlc.schedules.strategies.roles import Roles, roles_of
-from mlc.targets.cost.caches import FLOAT_BYTES, is_far, leave_l2
+from mlc.targets.cost.caches import is_far, leave_l2
 from mlc.targets.cost.thresholds import (
     LEAST_LANES,
     PACKED_LONG_BITS,
@@ -183,13 +183,13 @@ class ContractionSchedule(ContractionGrid):
             return False
         step = next(e.coefficient(r.rows) for e in r.scalar.exprs if e.uses(r.rows))
         channels = r.scalar.exprs[-1].uses(len(st.extents) - 1) and st.extents[-1] >= LEAST_LANES
-        return step == 1 and channels and is_far(FLOAT_BYTES * prod(r.scalar.shape), self.target)
+        return step == 1 and channels and is_far(self.word_bytes * prod(r.scalar.shape), self.target)
 
     @property
     def _packed_row_tiles(self) -> int:
         """The row tiles that share a copied panel of V, at least."""
         st, read = self.stage, self.roles.vector
-        apart = FLOAT_BYTES * (read.step(st.reduce[-1]) or 0)
+        apart = self.word_bytes * (read.step(st.reduce[-1]) or 0)
         if self.target.vector_bits < PACKED_LONG_BITS or leave_l2(st.depth, apart, self.target):
             return PACKED_ROW_TILES
         return PACKED_LONG_ROW_TILES

@@ -385,7 +385,7 @@ class ContractionSizes:
 
     def _prefetches_panels(self) -> bool:
         """Whether V comes from beyond L2, and too few rows share a panel of it to hide the latency of loading it."""
-        size = FLOAT_BYTES * prod(self.roles.vector.shape)
+        size = self.word_bytes * prod(self.roles.vector.shape)
         far = is_far(size, self.target) and gains_by_prefetch(size, self.target)
         return far and self._rows_per_panel() <= STREAM_ROWS
 

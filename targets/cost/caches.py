@@ -9,7 +9,7 @@ from mlc.targets.cost.tiles import divisors, even_split
 from mlc.targets.target import Target
 
 FLOAT_BYTES = 4
-"""Bytes of an element, as the model counts: kernels sum in f32, or in i32."""
+"""Bytes of an element, as the model counts where it does not ask for its type: most kernels sum in f32, or in i32."""
 
 
 def planned_l2_bytes(target: Target) -> int:

@@ -132,7 +132,11 @@ def erf(b: FunctionText, x: str) -> str:
 
 
 def _half_exp(b: FunctionText, t: str) -> str:
-    """`exp(t) / 2` for t >= 0, which is finite beyond the t whose exponential is not; times 2^-64 and 2^63."""
+    """
+    `exp(t) / 2` for t >= 0. It is finite up to 89.4, where exp(t) is infinite from 88.8 on.
+
+    The power of two is multiplied in two steps, so that neither overflows.
+    """
     t = b.select(b.compare("ogt", t, 90.0), 90.0, t)
     n, biased = nearest(b, t, 1.44269504088896341, MAGIC_F32 + EXPONENT_BIAS - 64)
     r = b.fma(n, 2.12194440e-4, b.fma(n, -0.693359375, t))

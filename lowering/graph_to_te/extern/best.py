@@ -21,11 +21,13 @@ from mlc.dialects.graph.types import element_of, shape_of
 from mlc.dialects.index import TYPICAL
 from mlc.dialects.te_builder.loop_body import LoopBodyBuilder, Number, Outputs
 from mlc.lowering.graph_to_te.extern.order import Emit, Keys, sort
+from mlc.lowering.graph_to_te.extern.tiles import visit
 from mlc.lowering.graph_to_te.extern.tournament import competes, tournament
 
-HEAP_RATIO = 512
-"""Ratio of the row's length to the wanted elements from which on a heap selects them: few elements ever enter it. 1 of
-1000 and 5 of 10,000 take 0.85 to 1.1 of the time of a tournament with AVX2 and with AVX-512."""
+HEAP_RATIO, WIDE_HEAP_RATIO = 512, 128
+"""Ratio of the row's length to the wanted elements from which on a heap selects them: few elements ever enter it. The
+second is for keys of other widths than 32 bits. 1 of 1000 and 5 of 10,000 elements take 0.85 to 1.1 of the time of a
+tournament with AVX2 and with AVX-512; 5 of 1000 elements of 64 bits take 0.3 to 0.4 of the time of a bound."""
 BOUND_RATIO = 2
 """Ratio of the row's length to the wanted elements from which on a bound leaves out elements before the sort."""
 LANES = 32
@@ -258,7 +260,7 @@ def sort_by_ranks(b: LoopBodyBuilder, count: SSAValue, pair: Pair, emit: Emit) -
 
 
 def argsort(b: LoopBodyBuilder, op: graph.ArgsortOp, inputs: Sequence[SSAValue], outputs: Outputs) -> None:
-    """Each row separately: sorted, or its best elements found by a heap or by a bound if fewer are wanted."""
+    """Each row separately: sorted, or its best elements found by a heap, a tournament or a bound."""
     (x,), (order,) = inputs, outputs
     shape, kept = shape_of(op.operands[0].type), shape_of(op.results[0].type)
     axis = op.axis % len(shape)
@@ -267,6 +269,7 @@ def argsort(b: LoopBodyBuilder, op: graph.ArgsortOp, inputs: Sequence[SSAValue],
     keys = Keys(b, element_of(x), str(given).startswith("ui"), op.descending)
 
     length = size if isinstance(size, int) else OPEN_LENGTH
+    ratio = HEAP_RATIO if keys.bits == LEAST_BITS else WIDE_HEAP_RATIO
 
     def row(at: list[SSAValue]) -> None:
         def load(i: SSAValue, lanes: int = 0) -> SSAValue:
@@ -277,7 +280,7 @@ def argsort(b: LoopBodyBuilder, op: graph.ArgsortOp, inputs: Sequence[SSAValue],
             whole = wanted == size
             b.store(place, order, *at[:axis], rank, *at[axis:], where=None if whole else b.compare("lt", rank, wanted))
 
-        if isinstance(wanted, int) and wanted * HEAP_RATIO <= length:
+        if isinstance(wanted, int) and wanted * ratio <= length:
             select(b, keys, size, wanted, load, emit)
         elif competes(keys, size, wanted):
             assert isinstance(size, int)
@@ -290,11 +293,4 @@ def argsort(b: LoopBodyBuilder, op: graph.ArgsortOp, inputs: Sequence[SSAValue],
         else:
             sort(b, keys, size, size, lambda i: (keys.of(load(i)), i), emit)
 
-    def visit(rest: Sequence[Dim], at: list[SSAValue]) -> None:
-        if not rest:
-            return row(at)
-        kind = "serial" if at else "parallel"
-        b.loop(0, rest[0], [], lambda i: visit(rest[1:], [*at, i]), kind)
-        return None
-
-    visit([*shape[:axis], *shape[axis + 1 :]], [])
+    visit(b, [*shape[:axis], *shape[axis + 1 :]], row, "parallel")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import VectorType
@@ -15,14 +16,18 @@ from mlc.dialects.te_builder.loop_body import Buffer, Fill, LoopBodyBuilder, Num
 from mlc.lowering.graph_to_te.extern.tiles import combiner, loaded, stored, visit, visit_tiles
 from mlc.targets.target import dtype_bits
 
-ROWS_TOGETHER, BYTES_TOGETHER = 8, 256
-"""Rows of running sums that are computed side by side, at most; along other axes than the last one they are lanes of a
-tile of so many bytes. Source: rows of 445 x 634 on Zen 3, where 8 take 104 us, 4 take 114 and 16 take 130; columns of
-700 x 300 and 512 x 512 on Zen 4, where tiles of 256 bytes take 0.8 and 0.45 of the time of 64."""
-STREAMED_BYTES, STREAMED_ROWS_BYTES = 2048, 1 << 20
-"""Rows that have as many bytes in all as the second number says are each added to the one before, which stays in L1, in
-pieces of the first: lanes of a tile would be read far apart. Source: 2000 x 1000 and 512 x 512 on Zen 4 take 0.65 and
-0.73 of the time of tiles, 64 x 777 takes 1.1."""
+ROWS_TOGETHER = 8
+"""Rows along the last axis that are summed side by side, at most. Source: rows of 445 x 634 on Zen 3, where 8 take 104
+us, 4 take 114 and 16 take 130."""
+TILE_BITS = 1024
+"""The size of a tile of running sums along another axis than the last one, in registers. Source: 700 x 300 and 512 x
+512 on Zen 4 take 0.87 and 0.63 of the time of half as many bits; twice as many fill the registers of SSE."""
+STREAMED_BYTES = 1 << 20
+"""Bytes of rows from which on each row is added to the one before, in memory: a tile reads its few lanes of each row
+far apart. Source: 2000 x 1000 and 512 x 512 on Zen 4 take 0.4 and 0.55 of the time of tiles; 64 x 777 takes 1.1."""
+PIECE_BYTES = 2048
+"""Bytes of a piece of such a row, at most: the piece of the row before stays in L1. There are two pieces at least, for
+two threads."""
 
 
 def cumulative(b: LoopBodyBuilder, op: graph.CumulativeOp, inputs: Sequence[Buffer], outputs: Outputs) -> None:
@@ -41,7 +46,7 @@ def cumulative(b: LoopBodyBuilder, op: graph.CumulativeOp, inputs: Sequence[Buff
         visit(b, [*outer, last][: len(shape) - 1], lambda at: scan.rows(at, 1), "parallel")
         return
     kinds = ("parallel", "serial") if any(n != 1 for n in outer) else ("serial", "parallel")
-    together = max(1, min(last, scan.most_lanes(last) if scan.neighbours else ROWS_TOGETHER))
+    together = max(1, scan.lanes(last) if scan.neighbours else min(last, ROWS_TOGETHER))
     write = scan.stream if scan.streams(last) else scan.rows
 
     def groups(at: list[SSAValue]) -> None:
@@ -74,11 +79,15 @@ class Scan:
         """Whether a row of `last` elements is combined with the one before in memory."""
         size = shape_of(self.op.operands[0].type)[self.axis]
         element = dtype_bits(element_of(self.y)) // 8
-        return self.neighbours and isinstance(size, int) and element * size * last >= STREAMED_ROWS_BYTES
+        return self.neighbours and isinstance(size, int) and element * size * last >= STREAMED_BYTES
 
-    def most_lanes(self, last: int) -> int:
-        """The elements of a row that are computed together, at most."""
-        return 8 * (STREAMED_BYTES if self.streams(last) else BYTES_TOGETHER) // dtype_bits(element_of(self.y))
+    def lanes(self, last: int) -> int:
+        """The elements of a row of `last` elements that are computed together."""
+        bits = max(32, dtype_bits(element_of(self.y)))
+        if not self.streams(last):
+            return min(last, TILE_BITS // bits)
+        pieces = 2 * ceil(bits * last / (2 * 8 * PIECE_BYTES))
+        return last // pieces
 
     def stream(self, at: Sequence[SSAValue], count: int) -> None:
         """`count` lanes, the first one at these indices: each row is the one before combined with that of x."""
@@ -93,7 +102,7 @@ class Scan:
                 lane = b.plus(at[-1], to[0])
                 body(lambda place: [*at[: self.axis], place, *at[self.axis : -1], lane], lanes)
 
-            visit_tiles(b, [count], tile)
+            visit_tiles(b, [count], tile, (x, y))
 
         def row(i: Number) -> Number:
             return b.minus(size - 1, i) if op.backward else i
@@ -134,13 +143,9 @@ class Scan:
             for k, total in enumerate(totals):
                 row = [*at[:-1], b.plus(at[-1], k)] if k else at
                 indices = [*row[: self.axis], place, *row[self.axis :]]
-                if tiles:
-                    assert isinstance(self.x, SSAValue)
-                    more.append(b.binary(combine, total, b.load_tile(self.x, indices, len(at), count)))
-                    b.store_tile(total if op.exclusive else more[-1], self.y, indices, len(at))
-                else:
-                    more.append(b.binary(combine, total, b.load(self.x, *indices)))
-                    b.store(total if op.exclusive else more[-1], self.y, *indices)
+                lanes = count if tiles else 1
+                more.append(b.binary(combine, total, loaded(b, self.x, indices, lanes)))
+                stored(b, total if op.exclusive else more[-1], self.y, indices, lanes)
             return more
 
         b.loop(0, size, start, step)

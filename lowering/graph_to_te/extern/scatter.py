@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.dialects.builtin import IntegerType, VectorType, i1, i64
+from xdsl.dialects.builtin import IntegerType, VectorType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from mlc.dialects import graph, loop
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, shape_of
-from mlc.dialects.te_builder.loop_body import Buffer, Fill, LoopBodyBuilder, Outputs
+from mlc.dialects.te_builder.loop_body import Buffer, LoopBodyBuilder, Outputs
 from mlc.lowering.graph_to_te.extern.tiles import combiner, loaded, stored, visit, visit_tiles
 
 
@@ -49,10 +49,7 @@ def _copied(b: LoopBodyBuilder, x: Buffer, y: SSAValue, shape: Sequence[Dim]) ->
     def copy(at: list[SSAValue], lanes: int) -> None:
         stored(b, loaded(b, x, at, lanes), y, at, lanes)
 
-    if isinstance(x, Fill) or element_of(y) == i1:
-        visit(b, shape, lambda at: copy(at, 1), "parallel")
-    else:
-        visit_tiles(b, shape, copy, "parallel")
+    visit_tiles(b, shape, copy, (x, y), "parallel")
 
 
 def scatter_elements(
@@ -88,9 +85,6 @@ def scatter_nd(b: LoopBodyBuilder, op: graph.ScatterNdOp, inputs: Sequence[Buffe
         def write(at: Sequence[SSAValue], lanes: int) -> None:
             _write(b, op, y, [*first, *at], loaded(b, updates, [m, *at], lanes), inside)
 
-        if isinstance(updates, Fill) or element_of(y) == i1:
-            visit(b, shape[len(first) :], lambda at: write(at, 1))
-        else:
-            visit_tiles(b, shape[len(first) :], write)
+        visit_tiles(b, shape[len(first) :], write, (updates, y))
 
     b.loop(0, count, [], update)

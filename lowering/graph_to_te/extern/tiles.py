@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, i1
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from mlc.dialects.graph.dims import Dim
+from mlc.dialects.graph.types import element_of
 from mlc.dialects.te_builder.loop_body import Buffer, LoopBodyBuilder, Number
 
 COMBINE: dict[str, tuple[type[Operation], type[Operation], type[Operation]]] = {
@@ -43,10 +44,19 @@ def visit(
 
 
 def visit_tiles(
-    b: LoopBodyBuilder, sizes: Sequence[Dim], body: Callable[[list[SSAValue], int], None], kind: str = "serial"
+    b: LoopBodyBuilder,
+    sizes: Sequence[Dim],
+    body: Callable[[list[SSAValue], int], None],
+    buffers: Sequence[Buffer],
+    kind: str = "serial",
 ) -> None:
-    """A loop nest over `body(indices, lanes)` for tiles along the last axis; of one lane where its size is open."""
-    if not sizes or not isinstance(sizes[-1], int) or sizes[-1] < 2:
+    """
+    A loop nest over `body(indices, lanes)` for tiles of the buffers along the last axis.
+
+    Tiles have one lane where the size of that axis is open or less than 2, where an operand has no buffer, and of bits.
+    """
+    tiled = all(isinstance(one, SSAValue) and element_of(one) != i1 for one in buffers)
+    if not tiled or not sizes or not isinstance(sizes[-1], int) or sizes[-1] < 2:
         visit(b, sizes, lambda at: body(at, 1), kind)
         return
     *outer, last = sizes

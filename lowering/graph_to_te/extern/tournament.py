@@ -34,7 +34,7 @@ LAST = (1 << 63) - 1
 
 
 def competes(keys: Keys, size: Dim, wanted: Dim) -> bool:
-    """Whether the best `wanted` of `size` elements are found so."""
+    """Whether a tournament finds the best `wanted` of `size` elements."""
     if not isinstance(size, int) or not isinstance(wanted, int) or keys.bits != PLACE_BITS:
         return False
     return wanted <= MOST_WANTED and LEAST_RATIO * wanted <= size <= LONGEST

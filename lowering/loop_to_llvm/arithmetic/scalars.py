@@ -40,15 +40,12 @@ def _intrinsic(name: str) -> Emit:
 
 
 def _math(name: str) -> Emit:
-    """The math prelude's polynomial for f32; for other types the C library's function, called by LLVM."""
+    """A function of the math prelude, where it has one; else LLVM's intrinsic, which calls the C library."""
 
     def emit(b: Builder, v: Sequence[SSAValue], t: Attribute) -> SSAValue:
-
         if name in llvm_ext.MATH_FUNCTIONS:
             return b.op(llvm_ext.MathOp, v, t, {"function": StringAttr(name)})
-        if isinstance(element_of(t), Float32Type) or name != "erf":
-            return b.intrinsic(f"llvm.{name}", v, t)
-        return b.op(llvm_ext.MathOp, v, t, {"function": StringAttr(name)})
+        return b.intrinsic(f"llvm.{name}", v, t)
 
     return emit
 

@@ -3,6 +3,7 @@
 from dataclasses import fields, replace
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import pytest
 
 from mlc.support.errors import UserError
@@ -89,7 +90,24 @@ def test_each_rate_of_a_file_of_rates_is_said_once_with_a_comment() -> None:
 def test_the_machine_at_hand_has_its_own_caches_and_its_family_s_rates() -> None:
     native, caches = native_target(), cache_bytes()
     assert [native.l1_bytes, native.l2_bytes, native.l3_bytes] == [caches[1], caches[2], caches[3]]
-    assert native.core == find_core(native.cpu, native.architecture)[0]
+    core = find_core(native.cpu, native.architecture)[0]
+    assert replace(native.core, half_fma_cycles=core.half_fma_cycles) == core
+
+
+def test_a_cpu_whose_longest_vectors_are_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hypervisor may show a Zen 4 without AVX-512: a vector of 256 bits fills its data path."""
+    native_target.cache_clear()
+    features = llvm.get_host_cpu_features()
+    for name in [one for one in features if one.startswith("avx512")]:
+        features[name] = False
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: features)
+    monkeypatch.setattr(llvm, "get_host_cpu_name", lambda: "znver4")
+    try:
+        native = native_target()
+    finally:
+        native_target.cache_clear()
+    assert native.vector_bits < 512
+    assert not native.has_half_path
 
 
 def test_a_cpu_that_no_file_describes() -> None:

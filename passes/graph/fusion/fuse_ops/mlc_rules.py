@@ -59,13 +59,15 @@ from mlc.dialects.graph import (
     shape_of,
 )
 from mlc.dialects.graph.base import BROADCAST, INJECTIVE, OUT_FUSABLE, REDUCTION
+from mlc.dialects.graph.ops import trigonometry
 from mlc.dialects.graph.types import axis_of
 from mlc.passes.graph.fusion.fuse_ops.attention import joins_attention, leaves_attention, mixes
 from mlc.passes.graph.shared.constants import SOURCES, is_static
-from mlc.targets.cost.thresholds import RECOMPUTED_OPS, SMALL_RESULT
+from mlc.targets.cost.thresholds import LEAST_LANES, MOST_MOVED, RECOMPUTED_OPS, SMALL_RESULT
 
 EXPENSIVE = {
     ExpOp, LogOp, TanhOp, SigmoidOp, ErfOp, EluOp, SoftplusOp, GeluOp, SiluOp, SinOp, CosOp, PowerOp, DivideOp, ModOp,
+    *trigonometry.OPS,
 }  # fmt: skip
 ROWS = (SoftmaxOp, LogSoftmaxOp, LayerNormOp)
 
@@ -248,17 +250,20 @@ def _splits_rows(op: Operation) -> bool:
     table, last = len(shape_of(op.operands[0].type)), len(shape_of(op.type)) - 1
     if axis_of(op.axis, table) == table - 1:
         return False
+    if shape_of(op.type)[-1] in range(LEAST_LANES) or _elements(op.result) <= SMALL_RESULT:
+        return False
     readers = [use.operation for use in op.results[0].uses]
     return all(isinstance(one, TransposeOp) and one.axes[-1] != last for one in readers)
 
 
 def _expands(value: SSAValue) -> bool:
-    """Whether readers would recompute each element of the value many times: a larger one, or several that move it."""
+    """Whether readers would recompute elements of the value: a larger one, or several that move much of it each."""
     size = _elements(value)
     read = [(use.operation, _elements(result)) for use in value.uses for result in use.operation.results]
     largest = max((count for _, count in read), default=0)
     moved = sum(count for op, count in read if isinstance(op, GraphOp) and op.kind == INJECTIVE)
-    return max(largest, moved) > size and max(largest, moved) > SMALL_RESULT
+    again = largest > size or moved > MOST_MOVED * size
+    return again and max(largest, moved) > SMALL_RESULT
 
 
 def _elements(value: SSAValue) -> float:

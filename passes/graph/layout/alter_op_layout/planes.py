@@ -3,8 +3,8 @@ Convolutions that compute on planes of pixels: pixels are the lanes, and no chan
 
 Blocks inside a group cannot be padded, so that groups of 17 or 58 channels leave most lanes of a blocked layout empty;
 and the channel shuffles between such convolutions move whole planes of the plain layout, but single elements of blocks.
-1x1 convolutions do so, too, where picture and result are plain, and convolutions of few output channels, which would
-leave most lanes of a block empty.
+1x1 convolutions and windows on few channels do so, too, where picture and result are plain, and convolutions of few
+output channels, which would leave most lanes of a block empty.
 
 In `NC20cHW`, a view of the plain layout, C counts the groups and c the channels of one.
 """
@@ -164,8 +164,8 @@ def _has_few_inputs(op: Conv2dOp, v: Versions, block: int) -> bool:
     """
     Whether windows of stride 1 multiply each number of a picture of few channels, whose planes are faster than blocks.
 
-    Moving the result from blocks of channels to planes takes a good part of such a convolution's time, and so does
-    copying patches, a kernel for each tap, where threads share it.
+    Moving the result from blocks of channels to planes takes a good part of such a convolution's time. Where several
+    threads compute, patches are slower, too: a kernel copies each tap, and reads what another thread has written.
     """
     inputs, *window = static_shape(op.operands[1].type)[1:]
     if inputs >= FEW_CHANNELS or prod(window) == 1 or tuple(op.strides) != (1, 1) or _pads_much(op):

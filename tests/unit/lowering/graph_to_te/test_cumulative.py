@@ -1,5 +1,6 @@
 """Running sums and products: neighbouring rows side by side, as scalars or as lanes of a tile."""
 
+import re
 from itertools import product
 from pathlib import Path
 
@@ -44,8 +45,8 @@ def test_values(target: str, threads: int, dtype: type) -> None:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 def test_rows_added_to_the_one_before(target: str, threads: int, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cumulative, "STREAMED_ROWS_BYTES", 0)
-    monkeypatch.setattr(cumulative, "STREAMED_BYTES", 400)  # rows of several pieces, and a rest
+    monkeypatch.setattr(cumulative, "STREAMED_BYTES", 0)
+    monkeypatch.setattr(cumulative, "PIECE_BYTES", 40)  # rows of several pieces, and a rest
     small = Small()
     for shape, axis in CASES:
         for exclusive, reverse in product((0, 1), repeat=2):
@@ -56,7 +57,7 @@ def test_rows_added_to_the_one_before(target: str, threads: int, dtype: type, mo
 
 
 def test_every_pass_keeps_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cumulative, "STREAMED_ROWS_BYTES", 0)
+    monkeypatch.setattr(cumulative, "STREAMED_BYTES", 0)
     small = Small()
     for shape, axis in ((7, 45), 0), ((3, 5, 20), 1):
         small.out(small.op("CumSum", small.x(*shape), small.const(axis), reverse=1))
@@ -64,11 +65,28 @@ def test_every_pass_keeps_the_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_rows_do_not_wait_for_one_another(tmp_path: Path) -> None:
-    """One loop over an axis carries the sums of 8 rows, or of 64 lanes."""
+    """One loop over an axis carries the sums of 8 rows, or of 32 lanes."""
     small = Small()
     x = small.x(40, 64)
     small.out(small.op("CumSum", x, small.const(1)), small.op("CumSum", x, small.const(0)))
     compilation = Compilation(load_model(small.proto(), {}), Options(threads=1, keep=frozenset(["loop"])))
     compilation.write(tmp_path)
     assert "-> f32, f32, f32, f32, f32, f32, f32, f32 {" in compilation.texts["loop"]
-    assert "-> vector<64xf32> {" in compilation.texts["loop"]
+    assert "-> vector<32xf32> {" in compilation.texts["loop"]
+
+
+def test_threads_share_a_row_that_is_streamed(tmp_path: Path) -> None:
+    small = Small()
+    small.out(small.op("CumSum", small.x(1024, 512), small.const(0)))
+    compilation = Compilation(load_model(small.proto(), {}), Options(threads=2, keep=frozenset(["loop"])))
+    compilation.write(tmp_path)
+    assert re.search(r"loop\.for %\d+ = 0 to 2 parallel", compilation.texts["loop"])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3"])
+def test_tiles_fit_the_registers(dtype: type, target: str) -> None:
+    small = Small()
+    small.out(small.op("CumSum", small.x(20, 777, dtype=dtype), small.const(0)))
+    exe = mlc.compile(small.proto(), target=target, threads=1, cache=False)
+    assert exe.report["warnings"] == []

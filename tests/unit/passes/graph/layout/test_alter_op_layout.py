@@ -6,7 +6,7 @@ from graph_passes import names, optimize, random_store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mlc.dialects.graph import Conv2dOp, DenseOp, LayoutTransformOp
+from mlc.dialects.graph import AvgPool2dOp, Conv2dOp, DenseOp, LayoutTransformOp, MaxPool2dOp
 from mlc.dialects.graph.store import attach_store
 from mlc.dialects.syntax.source import parse_module
 from mlc.driver.pipeline.manager import make_context, run_passes
@@ -375,3 +375,19 @@ def test_a_negative_budget_is_refused() -> None:
     module = parse_module("func.func @main() { return }", "m.mlir")
     with pytest.raises(UserError, match="expected a winograd-error of at least 0, but got -1"):
         AlterOpLayoutPass(winograd_error=-1.0).apply(make_context(), module)
+
+
+@pytest.mark.parametrize("op", ["avg_pool2d", "max_pool2d"])
+@pytest.mark.parametrize(
+    ("channels", "window", "stride", "expected"),
+    [(32, 7, 3, "NCHW16c"), (32, 4, 4, "NCHW"), (32, 3, 2, "NCHW"), (20, 7, 3, "NCHW")],
+)
+def test_pools_whose_windows_overlap_at_a_long_stride(op, channels, window, stride, expected):
+    size = (41 - window) // stride + 1
+    x, y = f"tensor<1x{channels}x41x41xf32>", f"tensor<1x{channels}x{size}x{size}xf32>"
+    text = f"""func.func @main(%x: {x}) -> {y} {{
+      %r = graph.{op} %x {{pool_size = [{window}, {window}], strides = [{stride}, {stride}]}} : ({x}) -> {y}
+      return %r : {y}
+    }}"""
+    module = optimize(text, "graph-alter-op-layout{block=16}")
+    assert [one.layout for one in module.walk() if isinstance(one, AvgPool2dOp | MaxPool2dOp)] == [expected]
