@@ -75,9 +75,9 @@ def test_rows_do_not_wait_for_one_another(tmp_path: Path) -> None:
     assert "-> vector<32xf32> {" in compilation.texts["loop"]
 
 
-def test_threads_share_a_row_that_is_streamed(tmp_path: Path) -> None:
+def test_threads_share_a_long_row_that_is_streamed(tmp_path: Path) -> None:
     small = Small()
-    small.out(small.op("CumSum", small.x(1024, 512), small.const(0)))
+    small.out(small.op("CumSum", small.x(256, 1100), small.const(0)))
     compilation = Compilation(load_model(small.proto(), {}), Options(threads=2, keep=frozenset(["loop"])))
     compilation.write(tmp_path)
     assert re.search(r"loop\.for %\d+ = 0 to 2 parallel", compilation.texts["loop"])
