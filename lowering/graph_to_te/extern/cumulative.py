@@ -27,7 +27,7 @@ far apart. Source: 2000 x 1000 and 512 x 512 on Zen 4 take 0.4 and 0.55 of the t
 PIECE_BYTES = 2048
 """Bytes of a piece of such a row: the piece of the row before stays in L1, and threads take different pieces. Shorter
 ones are slower on two threads than on one: past the end of its piece, a CPU prefetches what the other one writes.
-Source: 512 x 512 on Zen 4 takes 36 us on one thread and 170 us on two, far from each other, that have half a row each."""
+Source: 512 x 512 on Zen 4 takes 36 us on one thread, 170 us on two far from each other that have half a row each."""
 
 
 def cumulative(b: LoopBodyBuilder, op: graph.CumulativeOp, inputs: Sequence[Buffer], outputs: Outputs) -> None:
