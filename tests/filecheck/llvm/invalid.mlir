@@ -89,7 +89,7 @@ llvm.func @f(%x : f32) {
 // -----
 
 llvm.func @f(%x : f32) {
-  // expected-error @+1 {{expected the math function to be one of exp, exp_nonpositive, log, tanh, erf, sigmoid, sin, cos, pow, but got 'gamma'}}
+  // expected-error @+1 {{expected the math function to be one of exp, exp_nonpositive, log, tanh, erf, sigmoid, sinh, cosh, pow, sin, cos, tan, asin, acos, atan, but got 'gamma'}}
   %a = llvm_ext.math "gamma"(%x) : f32
   llvm.return
 }
