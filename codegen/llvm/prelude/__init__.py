@@ -1,8 +1,9 @@
 """
 The math prelude: exp, log, tanh, erf, pow, the angle functions, ... as `alwaysinline` functions in LLVM IR text.
 
-One Python function writes the body for any number of lanes; `print_module` appends only what a module calls. Errors
-against float64, over all of float32's range (tests/unit/codegen/llvm/test_prelude.py measures them at every width):
+Each is written by one Python function, for any number of lanes, and `print_module` appends those that a module calls to
+its text. Errors against float64, over all of float32's range unless the table says less
+(tests/unit/codegen/llvm/test_prelude.py measures them at every width):
 
     function   max error       method
     exp        1 ulp           exp(r) of degree 6 on |r| <= ln 2 / 2, times 2^n in two steps (denormals, inf)

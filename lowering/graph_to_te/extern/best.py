@@ -20,7 +20,7 @@ from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.types import element_of, shape_of
 from mlc.dialects.index import TYPICAL
 from mlc.dialects.te_builder.loop_body import LoopBodyBuilder, Number, Outputs
-from mlc.lowering.graph_to_te.extern.order import Emit, Keys, sort
+from mlc.lowering.graph_to_te.extern.order import KEY_BITS, LANES, LAST, Emit, Keys, sort
 from mlc.lowering.graph_to_te.extern.tiles import visit
 from mlc.lowering.graph_to_te.extern.tournament import competes, tournament
 
@@ -30,10 +30,6 @@ second is for keys of other widths than 32 bits. 1 of 1000 and 5 of 10,000 eleme
 tournament with AVX2 and with AVX-512; 5 of 1000 elements of 64 bits take 0.3 to 0.4 of the time of a bound."""
 BOUND_RATIO = 2
 """Ratio of the row's length to the wanted elements from which on a bound leaves out elements before the sort."""
-LANES = 32
-"""Elements that are compared at once with the worst one in the heap, or with a bound."""
-LEAST_BITS = 32
-"""Least width of keys that are ranked (exactly this one) or bounded; rows of narrower keys are sorted whole."""
 RANKED = 128
 """Elements, at most, that are sorted by rank: each key is compared with all keys."""
 OPEN_LENGTH = 16 * TYPICAL
@@ -168,7 +164,7 @@ def sort_best(b: LoopBodyBuilder, keys: Keys, size: Dim, wanted: int, load: Load
     if keys.bits > i64.width.data // 2:
         return by_digits(kept)
     few = b.compare("le", kept, RANKED)
-    b.loop(0, b.as_number(few), [], lambda _: sort_by_ranks(b, kept, pair, emit))
+    b.loop(0, b.as_number(few), [], lambda _: sort_by_ranks(b, keys, kept, pair, emit))
     b.loop(0, b.as_number(b.compare("gt", kept, RANKED)), [], lambda _: by_digits(kept))
     return None
 
@@ -232,7 +228,7 @@ def _bracket(
     return low, high
 
 
-def sort_by_ranks(b: LoopBodyBuilder, count: SSAValue, pair: Pair, emit: Emit) -> None:
+def sort_by_ranks(b: LoopBodyBuilder, keys: Keys, count: SSAValue, pair: Pair, emit: Emit) -> None:
     """`emit` up to `RANKED` pairs (key of 32 bits, item) in a stable order; a pair's number makes its key unique."""
     both, sums = b.buffer(RANKED, "local"), b.buffer(1, "local")
     tile = VectorType(i64, [LANES])
@@ -240,8 +236,7 @@ def sort_by_ranks(b: LoopBodyBuilder, count: SSAValue, pair: Pair, emit: Emit) -
     blocks = b.binary(arith.ShRSIOp, b.plus(count, LANES - 1), LANES.bit_length() - 1)
 
     def join(i: SSAValue) -> None:
-        key = b.binary(arith.ShLIOp, b.cast("extsi", pair(i)[0], i64), LEAST_BITS)
-        b.store(b.plus(key, i), both, i)
+        b.store(keys.with_place(pair(i)[0], i), both, i)
 
     def place(i: SSAValue) -> None:
         mine = b.spread(b.load(both, i), tile)
@@ -255,7 +250,7 @@ def sort_by_ranks(b: LoopBodyBuilder, count: SSAValue, pair: Pair, emit: Emit) -
         emit(b.load(sums, 0), pair(i)[1])
 
     b.loop(0, count, [], join)
-    b.loop(count, b.binary(arith.MuliOp, blocks, LANES), [], lambda i: b.store((1 << 63) - 1, both, i))
+    b.loop(count, b.binary(arith.MuliOp, blocks, LANES), [], lambda i: b.store(LAST, both, i))
     b.loop(0, count, [], place)
 
 
@@ -269,7 +264,7 @@ def argsort(b: LoopBodyBuilder, op: graph.ArgsortOp, inputs: Sequence[SSAValue],
     keys = Keys(b, element_of(x), str(given).startswith("ui"), op.descending)
 
     length = size if isinstance(size, int) else OPEN_LENGTH
-    ratio = HEAP_RATIO if keys.bits == LEAST_BITS else WIDE_HEAP_RATIO
+    ratio = HEAP_RATIO if keys.bits == KEY_BITS else WIDE_HEAP_RATIO
 
     def row(at: list[SSAValue]) -> None:
         def load(i: SSAValue, lanes: int = 0) -> SSAValue:
@@ -286,9 +281,9 @@ def argsort(b: LoopBodyBuilder, op: graph.ArgsortOp, inputs: Sequence[SSAValue],
             assert isinstance(size, int)
             assert isinstance(wanted, int)
             tournament(b, keys, size, wanted, load, emit)
-        elif length <= RANKED and keys.bits == LEAST_BITS:
-            sort_by_ranks(b, b.number(size), lambda i: (keys.of(load(i)), i), emit)
-        elif isinstance(wanted, int) and wanted * BOUND_RATIO <= length and keys.bits >= LEAST_BITS:
+        elif length <= RANKED and keys.bits == KEY_BITS:
+            sort_by_ranks(b, keys, b.number(size), lambda i: (keys.of(load(i)), i), emit)
+        elif isinstance(wanted, int) and wanted * BOUND_RATIO <= length and keys.bits >= KEY_BITS:
             sort_best(b, keys, size, wanted, load, emit)
         else:
             sort(b, keys, size, size, lambda i: (keys.of(load(i)), i), emit)

@@ -21,6 +21,15 @@ MAX_BYTE_DIGIT_ROW = 1 << 14
 """Elements up to which a row is sorted by digits of 8 bits; longer rows by 11 bits: fewer passes, larger counters."""
 
 
+LANES = 32
+"""Elements that are compared at once where the best ones are looked for."""
+KEY_BITS = 32
+"""The width of a key that shares a number of 64 bits with the place of its element. Rows of narrower keys are sorted
+whole, and wider ones are not ranked."""
+LAST = (1 << 63) - 1
+"""The greatest such number: it stands for no element."""
+
+
 class Keys:
     """Maps elements of one type to integer sort keys."""
 
@@ -55,6 +64,13 @@ class Keys:
             if self.unsigned:
                 key = b.binary(arith.XOrIOp, key, self._number(-1 << (self.bits - 1), key))
         return b.binary(arith.XOrIOp, key, self._number(-1, key)) if self.descending else key
+
+    def with_place(self, key: SSAValue, place: SSAValue) -> SSAValue:
+        """Keys of `KEY_BITS` bits above the places of their elements: no two are equal, and their order is stable."""
+        b, shift = self.b, self.b.constant(KEY_BITS)
+        if isinstance(place.type, VectorType):
+            shift = b.spread(shift, place.type)
+        return b.binary(arith.OrIOp, b.binary(arith.ShLIOp, b.cast("extsi", key, i64), shift), place)
 
     def digit(self, key: SSAValue, shift: int, bits: int) -> SSAValue:
         """The digit of `bits` bits at `shift` of a key with its sign bit flipped, so that negative keys come first."""

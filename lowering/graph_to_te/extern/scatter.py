@@ -34,7 +34,7 @@ def _write(
     value: SSAValue,
     where: SSAValue,
 ) -> None:
-    """Store an update, or a tile of updates along the last axis, combined with what is at its place."""
+    """Store an update, or a tile of updates along the last axis; a reduction combines it with the element there."""
     tiles, last = isinstance(value.type, VectorType), len(at) - 1
     if op.reduction != "none":
         combine = combiner(op.reduction, op.input_types[0].element_type, element_of(y))

@@ -11,15 +11,12 @@ from collections.abc import Callable
 from functools import reduce
 
 from xdsl.dialects import arith
-from xdsl.dialects.builtin import VectorType, i64
 from xdsl.ir import SSAValue
 
 from mlc.dialects.graph.dims import Dim
-from mlc.dialects.te_builder.loop_body import LoopBodyBuilder, Number
-from mlc.lowering.graph_to_te.extern.order import Emit, Keys
+from mlc.dialects.te_builder.loop_body import LoopBodyBuilder
+from mlc.lowering.graph_to_te.extern.order import KEY_BITS, LANES, LAST, Emit, Keys
 
-LANES = 32
-"""Elements that are compared at once."""
 BLOCK = 64
 """Elements of a block, a power of two."""
 MOST_WANTED, LEAST_RATIO, LONGEST = 128, 8, 1 << 14
@@ -27,15 +24,11 @@ MOST_WANTED, LEAST_RATIO, LONGEST = 128, 8, 1 << 14
 
 Source: 64 rows of 64 to 10,000 elements on Zen 4. 1 to 100 wanted elements take 0.1 to 0.85 of the time of a bound
 or of ranks, 250 of 1000 take 1.4, 16 of 64 take 1.2."""
-PLACE_BITS = 32
-"""The low bits of a number, which hold the place of its element."""
-LAST = (1 << 63) - 1
-"""What stands for an element that has left, or that was never there."""
 
 
 def competes(keys: Keys, size: Dim, wanted: Dim) -> bool:
     """Whether a tournament finds the best `wanted` of `size` elements."""
-    if not isinstance(size, int) or not isinstance(wanted, int) or keys.bits != PLACE_BITS:
+    if not isinstance(size, int) or not isinstance(wanted, int) or keys.bits != KEY_BITS:
         return False
     return wanted <= MOST_WANTED and LEAST_RATIO * wanted <= size <= LONGEST
 
@@ -48,15 +41,9 @@ def tournament(
     slots = -(-blocks // LANES) * LANES
     all_, bests, one = b.buffer(blocks * BLOCK, "local"), b.buffer(slots, "local"), b.buffer(1, "local")
 
-    def joined(key: SSAValue, places: SSAValue) -> SSAValue:
-        shift: Number = PLACE_BITS
-        if isinstance(places.type, VectorType):
-            shift = b.spread(b.constant(PLACE_BITS), places.type)
-        return b.binary(arith.OrIOp, b.binary(arith.ShLIOp, b.cast("extsi", key, i64), shift), places)
-
     def join(k: SSAValue) -> None:
         first = b.binary(arith.MuliOp, k, LANES)
-        b.store_tile(joined(keys.of(load(first, LANES)), b.places(first, LANES)), all_, [first])
+        b.store_tile(keys.with_place(keys.of(load(first, LANES)), b.places(first, LANES)), all_, [first])
 
     def least(tiles: list[SSAValue]) -> SSAValue:
         return b.reduce("min", reduce(lambda x, y: b.binary(arith.MinSIOp, x, y), tiles))
@@ -68,14 +55,14 @@ def tournament(
 
     def leave(rank: SSAValue) -> None:
         b.store_tile(least([b.load_tile(bests, [b.number(n)], 0, LANES) for n in range(0, slots, LANES)]), one)
-        place = b.binary(arith.AndIOp, b.load(one, 0), (1 << PLACE_BITS) - 1)
+        place = b.binary(arith.AndIOp, b.load(one, 0), (1 << KEY_BITS) - 1)
         emit(rank, place)
         b.store(LAST, all_, place)
         compete(b.binary(arith.ShRSIOp, place, BLOCK.bit_length() - 1))
 
     whole = size // LANES * LANES
     b.loop(0, size // LANES, [], join)
-    b.loop(whole, size, [], lambda i: b.store(joined(keys.of(load(i)), i), all_, i))
+    b.loop(whole, size, [], lambda i: b.store(keys.with_place(keys.of(load(i)), i), all_, i))
     b.loop(size, blocks * BLOCK, [], lambda i: b.store(LAST, all_, i))
     b.loop(blocks, slots, [], lambda i: b.store(LAST, bests, i))
     b.loop(0, blocks, [], compete)
