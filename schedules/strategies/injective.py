@@ -53,8 +53,9 @@ def schedule_pointwise(s: ScheduleBuilder, st: Stage, target: Target, threads: i
     s.symbolic |= {loops[k] for k in st.symbolic}
     rows, extents, flat = row_axis(st) if threads > 1 else None, list(st.extents), False
     needed = any(_needs_indices(st, axis) for axis in range(1, len(loops)))
-    if is_flat(st) and len(loops) > 1 and st.symbolic <= {0} and not needed:
-        first, flat = rows or 0, True
+    start = min(st.symbolic, default=0)
+    if is_flat(st) and len(loops) > 1 and len(st.symbolic) < 2 and prod(extents[:start]) == 1 and not needed:
+        first, flat = rows or start, True
         loops, extents = [*loops[:first], s.fuse(*loops[first:])], [*extents[:first], prod(extents[first:])]
     scalar = st.gather_index_may_overrun or st.has_computed_mask
     turned = None if scalar or len(loops) < 2 else turned_axis(st, target)
@@ -109,11 +110,11 @@ def _fuse_runs(s: ScheduleBuilder, st: Stage, loops: list[SSAValue], extents: li
 def turned_axis(st: Stage, target: Target) -> int | None:
     """The axis along which all reads that the last axis strides through are contiguous; None if there is none."""
     last, width = len(st.extents) - 1, target.lanes("f32")
-    if st.extents[last] < LEAST_LANES or last in st.symbolic:
+    if st.extents[last] < LEAST_LANES and last not in st.symbolic:
         return None
     strided = [r for r in st.reads if r.step(last) not in (0, 1)]
     for axis in range(last - 1, -1, -1):
-        if strided and st.extents[axis] >= width // 2 and axis not in st.symbolic:
+        if strided and (st.extents[axis] >= width // 2 or axis in st.symbolic):
             masked = not target.masked_memory and any(m.uses(axis) for r in strided for m in r.mask)
             if not masked and all(r.step(axis) == 1 for r in strided):
                 return axis
@@ -142,7 +143,7 @@ def _schedule_turned(
         blocks = [SQUARES_IN_A_ROW, LINE_BYTES // (FLOAT_BYTES * width)]
     within: list[SSAValue] = []
     for k, block in zip(turned, blocks, strict=True):
-        if extents[k] > width:
+        if extents[k] > width or loops[k] in s.symbolic:
             loops[k], *squares, piece = s.split(loops[k], [None, *([block] if block > 1 else []), width])
             within = [*squares, *within]
             extents[k] = ceil(extents[k] / (block * width))
@@ -209,7 +210,7 @@ def _schedule_interleaved(s: ScheduleBuilder, st: Stage, loops: list[SSAValue], 
 
 def _is_one_run(st: Stage, axis: int) -> bool:
     """Whether an axis and the one before are one in all reads: rows and columns of a picture."""
-    if axis - 1 in st.symbolic or _needs_indices(st, axis):
+    if {axis - 1, axis} & st.symbolic or _needs_indices(st, axis):
         return False
     for r in st.reads:
         outer, inner = r.step(axis - 1), r.step(axis)

@@ -1,118 +1,134 @@
 """
-graph-collapse-dims: rows and columns of pictures become one axis in kernels that are pointwise over both.
+graph-collapse-dims: axes that every op of a kernel treats as one, such as rows and columns of a picture, become one.
 
-In: fused regions with 1x1 convolutions over pictures of symbolic sizes or blocked layouts (NCHW16c, NC4cHW). Out: the
-same regions over pictures of one row, with reshapes, which are views, around them. A loop over one long axis has one
-remainder instead of one in each row, and register tiles of any number of rows fit it.
+In: fused regions and ops with axes of symbolic sizes, or 1x1 convolutions over blocked layouts (NCHW16c, NC4cHW). Out:
+the same ops over axes of which one is 1 and the other the product, with reshapes, which are views, around them. A loop
+over one long axis has one remainder instead of one in each row, and register tiles of any number of rows fit it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from mlc.dialects.graph import (
-    BiasAddOp,
-    BinaryOp,
-    Conv2dOp,
-    DequantizeOp,
-    FusedOp,
-    GraphOp,
-    LookupOp,
-    QuantizeOp,
-    ReshapeOp,
-    UnaryOp,
-    WhereOp,
-    YieldOp,
-    shape_of,
-)
+from mlc.dialects.graph import Conv2dOp, FusedOp, GraphOp, ReshapeOp, shape_of
 from mlc.dialects.graph.dims import Dim
 from mlc.dialects.graph.layout import layout
-from mlc.dialects.graph.ops.elementwise import RetypeOp
-from mlc.dialects.graph.pointwise import is_own_pointwise
-from mlc.dialects.graph.types import Tensor, axis_of, element_of, is_static, tensor, tensor_type
+from mlc.dialects.graph.ops.structure import SourceOp
+from mlc.dialects.graph.types import Tensor, element_of, is_static, tensor, tensor_type
 from mlc.passes.graph.fusion.fuse_ops import fuse
+from mlc.passes.graph.layout.axis_labels import Labels, labels_of
 from mlc.passes.rewriting import functions, outer_blocks
 
 
 @dataclass(frozen=True)
-class Picture:
-    """Two adjacent axes of the tensors of a region: the number of the first, the rank, and their sizes."""
+class Pair:
+    """Two axes of a value, `outer` < `inner`, with nothing but axes of size 1 between them."""
 
-    at: int
-    rank: int
-    sizes: tuple[Dim, ...]
+    outer: int
+    inner: int
 
-    def has(self, value: SSAValue) -> bool:
-        """Whether a value has these axes."""
+    def sizes(self, value: SSAValue) -> tuple[Dim, Dim]:
+        """The sizes of the two axes."""
         shape = shape_of(value.type)
-        return len(shape) == self.rank and shape[self.at : self.at + 2] == self.sizes
-
-    def is_broadcast(self, value: SSAValue) -> bool:
-        """Whether a value is broadcast along both axes by numpy's rules."""
-        shape = shape_of(value.type)
-        before = max(0, len(shape) - (self.rank - self.at - 2))
-        return all(size == 1 for size in shape[:before][-2:])
+        return shape[self.outer], shape[self.inner]
 
     def collapsed(self, value: SSAValue) -> Tensor:
-        """The type of a value that has the axes, with one row."""
-        shape = shape_of(value.type)
-        rows, columns = self.sizes
-        return tensor((*shape[: self.at], 1, rows * columns, *shape[self.at + 2 :]), element_of(value))
+        """The type of a value whose outer axis has size 1, and the inner one the size of both."""
+        shape = list(shape_of(value.type))
+        shape[self.inner] = shape[self.outer] * shape[self.inner]
+        shape[self.outer] = 1
+        return tensor(shape, element_of(value))
 
 
-def picture_of(op: Conv2dOp) -> Picture | None:
-    """The rows and columns of a 1x1 convolution of stride 1, if a size is symbolic or its channels are in blocks."""
-    kernel = op.logical_sizes()[1]
-    if (kernel["H"], kernel["W"]) != (1, 1) or op.strides != (1, 1) or any(op.padding):
+Pairs = dict[SSAValue, Pair]
+"""Each value of a kernel that has the two axes -> where they are; other values have neither."""
+
+
+def neighbours(value: SSAValue) -> Iterator[Pair]:
+    """The pairs of axes of a value, none of size 1."""
+    shape = shape_of(value.type)
+    long = [k for k, size in enumerate(shape) if size != 1]
+    for outer, inner in pairwise(long):
+        yield Pair(outer, inner)
+
+
+def seeds(ops: Sequence[Operation]) -> Iterator[tuple[SSAValue, Pair]]:
+    """The pairs of axes of a kernel's values that are worth collapsing."""
+    for value in {v: None for op in ops for v in (*op.results, *op.operands)}:
+        rank, conv = len(shape_of(value.type)), value.owner
+        for pair in neighbours(value):
+            outer, inner = pair.sizes(value)
+            if not isinstance(inner, int):
+                yield value, pair
+            elif not isinstance(outer, int) and pair.inner < rank - 1:
+                yield value, pair  # else lanes are along the inner one, whose size is known
+            elif isinstance(conv, Conv2dOp) and not layout(conv.data_layout).is_plain:
+                yield value, pair
+
+
+def spread(ops: Sequence[Operation], start: SSAValue, pair: Pair) -> Pairs | None:
+    """Where the two axes of one value are in all values of a kernel; None if an op tells them apart."""
+    found: Pairs = {start: pair}
+    while True:
+        before = len(found)
+        for op in ops:
+            values = (*op.operands, *op.results)
+            if not any(v in found for v in values):
+                continue
+            labels = labels_of(op)
+            if labels is None or not _follow(values, (*labels.operands, *labels.results), found):
+                return None
+        if len(found) == before:
+            return found
+
+
+def _follow(values: Sequence[SSAValue], labels: Sequence[Labels], found: Pairs) -> bool:
+    """Find the pair in all values of one op; whether they all have both axes, side by side, or neither."""
+    known = {_labels_at(one, found[v]) for v, one in zip(values, labels, strict=True) if v in found}
+    if len(known) != 1:
+        return False
+    ((outer, inner),) = known
+    if outer is None or inner is None:
+        return False
+    for value, one in zip(values, labels, strict=True):
+        if outer not in one and inner not in one:
+            if value in found:
+                return False
+        elif outer not in one or inner not in one:
+            return False
+        else:
+            pair = Pair(one.index(outer), one.index(inner))
+            if pair not in neighbours(value) or found.setdefault(value, pair) != pair:
+                return False
+    return True
+
+
+def _labels_at(labels: Labels, pair: Pair) -> tuple[int | str | None, int | str | None]:
+    return labels[pair.outer], labels[pair.inner]
+
+
+def collapsible(ops: Sequence[Operation]) -> Pairs | None:
+    """The first two axes that ops have in common and that are worth being one."""
+    if any(isinstance(op, SourceOp) and not is_static(shape_of(r.type)) for op in ops for r in op.results):
         return None
-    data, shape = layout(op.data_layout), shape_of(op.result.type)
-    at = data.position("H")
-    sizes = shape[at : at + 2]
-    if data.position("W") != at + 1 or (is_static(sizes) and data.is_plain) or 1 in sizes:
-        return None
-    picture = Picture(at, len(shape), sizes)
-    return picture if picture.has(op.operands[0]) else None  # not where the result is in another layout
+    return next((found for start in seeds(ops) if (found := spread(ops, *start)) is not None), None)
 
 
-def keeps(op: Operation, picture: Picture) -> bool:
-    """Whether an op is pointwise over the picture, or has no operand or result with its axes."""
-    if not any(picture.has(v) for v in (*op.operands, *op.results)):
-        return all(picture.rank > len(shape_of(v.type)) or picture.is_broadcast(v) for v in op.results)
-    match op:
-        case Conv2dOp():
-            return picture_of(op) == picture
-        case UnaryOp() | RetypeOp() | LookupOp():
-            return True
-        case BinaryOp() | WhereOp():
-            return all(picture.has(v) or picture.is_broadcast(v) for v in op.operands)
-        case GraphOp() if is_own_pointwise(op):
-            return all(picture.has(v) or picture.is_broadcast(v) for v in op.operands)
-        case BiasAddOp() | QuantizeOp() | DequantizeOp():
-            return axis_of(op.axis, picture.rank) not in (picture.at, picture.at + 1)
-        case _:
-            return isinstance(op, YieldOp)
-
-
-def collapse(fused: FusedOp) -> None:
-    """Collapse the picture of a region to one row, if all of its ops are pointwise over it."""
+def collapse(fused: FusedOp, pairs: Mapping[SSAValue, Pair]) -> FusedOp:
+    """A region with two axes of its values made one, in place of `fused`."""
     body = fused.body.block
-    convolutions = [op for op in body.ops if isinstance(op, Conv2dOp)]
-    picture = picture_of(convolutions[0]) if convolutions else None
-    if picture is None or not all(keeps(op, picture) for op in body.ops):
-        return
-    values = [*body.args, *(result for op in body.ops for result in op.results)]
-    for value in values:
-        if picture.has(value):
-            Rewriter.replace_value_with_new_type(value, picture.collapsed(value))
-    last = body.last_op
+    for value, pair in pairs.items():
+        Rewriter.replace_value_with_new_type(value, pair.collapsed(value))
+    last, block = body.last_op, fused.parent
     assert last is not None
-    block = fused.parent
     assert block is not None
     operands = [_reshaped(v, a.type, fused) for v, a in zip(fused.operands, body.args, strict=True)]
     new = FusedOp(operands, list(last.operand_types), fused.detach_region(fused.body), fused.label.data)
@@ -124,6 +140,7 @@ def collapse(fused: FusedOp) -> None:
         old.replace_all_uses_with(back)
     fused.detach()
     fused.erase()
+    return new
 
 
 def _reshaped(value: SSAValue, type_: Attribute, at: Operation) -> SSAValue:
@@ -136,24 +153,32 @@ def _reshaped(value: SSAValue, type_: Attribute, at: Operation) -> SSAValue:
     return op.result
 
 
+def _collapse_all(block: Block) -> None:
+    for op in list(block.ops):
+        kernel = isinstance(op, FusedOp | GraphOp) and not isinstance(op, ReshapeOp | SourceOp)
+        ops = list(op.body.block.ops) if isinstance(op, FusedOp) else [op]
+        if not kernel or (pairs := collapsible(ops)) is None:
+            continue
+        fused = op if isinstance(op, FusedOp) else fuse([op])
+        while (pairs := collapsible(list(fused.body.block.ops))) is not None:
+            fused = collapse(fused, pairs)
+
+
 class CollapseDimsPass(ModulePass):
     """
-    Collapse the rows and columns of pictures of symbolic sizes, or of blocked layouts, to one axis,
-    in kernels that are pointwise over them.
+    Collapse axes of symbolic sizes, or rows and columns of blocked layouts, that all ops of a kernel treat as one.
 
     `graph.fused (%a = %x : tensor<1x2x?x?x16xf32, [H, W]>) { graph.conv2d .. relu }`  ->
     `%r = graph.reshape %x; graph.fused (%a = %r : tensor<1x2x1x?x16xf32, [H * W]>) { .. }; graph.reshape`
 
-    A 1x1 convolution and pointwise ops compute each point of the picture from the same point of their operands.
+    A 1x1 convolution and pointwise ops compute each point of the picture from the same point of their operands, a
+    transpose moves both axes, and a sum over both is a sum over one.
     """
 
     name = "graph-collapse-dims"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrite the module in place."""
-        for block in [block for function in functions(op) for block in outer_blocks(function)]:
-            for one in list(block.ops):
-                if isinstance(one, Conv2dOp) and picture_of(one) is not None:
-                    collapse(fuse([one]))
-                elif isinstance(one, FusedOp):
-                    collapse(one)
+        for function in functions(op):
+            for block in outer_blocks(function):
+                _collapse_all(block)

@@ -89,3 +89,65 @@ func.func @planes(%x: tensor<1x3x8x5x6xf32>, %w: tensor<3x8x1x1x4xf32>) -> tenso
   %0 = graph.conv2d %x, %w {groups = 3, data_layout = "NC8cHW", kernel_layout = "OIHW4o"} : (tensor<1x3x8x5x6xf32>, tensor<3x8x1x1x4xf32>) -> tensor<1x3x4x5x6xf32>
   return %0 : tensor<1x3x4x5x6xf32>
 }
+
+// -----
+
+// Without a convolution, too: what is pointwise becomes one axis, a transpose moves both axes, a sum over both is a sum
+// over one, and a layout keeps them. Axes of known sizes before an open one join it.
+// CHECK-LABEL: @scaled
+// CHECK:         graph.sigmoid {{.*}} : tensor<1x1x1x?xf32, #graph.dims<[H * W * 8]>>
+// CHECK-LABEL: @turned
+// CHECK:         graph.transpose {{.*}} (tensor<1x8x1x?xf32, #graph.dims<[H * W]>>) -> tensor<1x1x?x8xf32, #graph.dims<[H * W]>>
+// CHECK-LABEL: @summed
+// CHECK:         graph.sum {{.*}} (tensor<1x8x1x?xf32, #graph.dims<[H * W]>>) -> tensor<1x8xf32>
+// CHECK-LABEL: @in_blocks
+// CHECK:         graph.layout_transform {{.*}} (tensor<1x32x1x?xf32, #graph.dims<[H * W]>>) -> tensor<1x2x1x?x16xf32, #graph.dims<[H * W]>>
+// CHECK-LABEL: @rows_of_batches
+// CHECK:         graph.dense {{.*}} (tensor<1x?x8xf32, #graph.dims<[N * T]>>, tensor<4x8xf32>) -> tensor<1x?x4xf32, #graph.dims<[N * T]>>
+// CHECK-LABEL: @concatenated
+// CHECK:         graph.concatenate {{.*}} -> tensor<1x16x1x?xf32, #graph.dims<[H * W]>>
+func.func @scaled(%x: tensor<1x8x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x8x?x?xf32, #graph.dims<[H, W]>> {
+  %0 = graph.sigmoid %x : tensor<1x8x?x?xf32, #graph.dims<[H, W]>>
+  return %0 : tensor<1x8x?x?xf32, #graph.dims<[H, W]>>
+}
+func.func @turned(%x: tensor<1x8x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x?x?x8xf32, #graph.dims<[H, W]>> {
+  %0 = graph.transpose %x {axes = [0, 2, 3, 1]} : (tensor<1x8x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x?x?x8xf32, #graph.dims<[H, W]>>
+  return %0 : tensor<1x?x?x8xf32, #graph.dims<[H, W]>>
+}
+func.func @summed(%x: tensor<1x8x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x8xf32> {
+  %0 = graph.sum %x {axes = [2, 3]} : (tensor<1x8x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x8xf32>
+  return %0 : tensor<1x8xf32>
+}
+func.func @in_blocks(%x: tensor<1x32x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x2x?x?x16xf32, #graph.dims<[H, W]>> {
+  %0 = graph.layout_transform %x {src = "NCHW", dst = "NCHW16c"} : (tensor<1x32x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x2x?x?x16xf32, #graph.dims<[H, W]>>
+  return %0 : tensor<1x2x?x?x16xf32, #graph.dims<[H, W]>>
+}
+func.func @rows_of_batches(%x: tensor<?x?x8xf32, #graph.dims<[N, T]>>, %w: tensor<4x8xf32>) -> tensor<?x?x4xf32, #graph.dims<[N, T]>> {
+  %0 = graph.dense %x, %w : (tensor<?x?x8xf32, #graph.dims<[N, T]>>, tensor<4x8xf32>) -> tensor<?x?x4xf32, #graph.dims<[N, T]>>
+  return %0 : tensor<?x?x4xf32, #graph.dims<[N, T]>>
+}
+func.func @concatenated(%x: tensor<1x8x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x16x?x?xf32, #graph.dims<[H, W]>> {
+  %0 = graph.concatenate %x, %x {axis = 1} : (tensor<1x8x?x?xf32, #graph.dims<[H, W]>>, tensor<1x8x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x16x?x?xf32, #graph.dims<[H, W]>>
+  return %0 : tensor<1x16x?x?xf32, #graph.dims<[H, W]>>
+}
+
+// -----
+
+// A softmax along one of the axes, a concatenation along it, or a factor for each row tells them apart; lanes stay
+// along a last axis of known size.
+// CHECK-LABEL: @along
+// CHECK-NOT:     graph.reshape
+// CHECK-LABEL: @lanes
+// CHECK-NOT:     graph.reshape
+func.func @along(%x: tensor<8x?x?xf32, #graph.dims<[H, W]>>, %s: tensor<?x1xf32, #graph.dims<[H]>>) -> tensor<8x?x?xf32, #graph.dims<[H, W]>> {
+  %0 = graph.fused "softmax_multiply" (%a = %x : tensor<8x?x?xf32, #graph.dims<[H, W]>>, %b = %s : tensor<?x1xf32, #graph.dims<[H]>>) -> tensor<8x?x?xf32, #graph.dims<[H, W]>> {
+    %1 = graph.softmax %a {axis = 0} : tensor<8x?x?xf32, #graph.dims<[H, W]>>
+    %2 = graph.multiply %1, %b : (tensor<8x?x?xf32, #graph.dims<[H, W]>>, tensor<?x1xf32, #graph.dims<[H]>>) -> tensor<8x?x?xf32, #graph.dims<[H, W]>>
+    graph.yield %2 : tensor<8x?x?xf32, #graph.dims<[H, W]>>
+  }
+  return %0 : tensor<8x?x?xf32, #graph.dims<[H, W]>>
+}
+func.func @lanes(%x: tensor<?x8xf32, #graph.dims<[N]>>) -> tensor<?x8xf32, #graph.dims<[N]>> {
+  %0 = graph.exp %x : tensor<?x8xf32, #graph.dims<[N]>>
+  return %0 : tensor<?x8xf32, #graph.dims<[N]>>
+}
