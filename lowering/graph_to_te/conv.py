@@ -163,7 +163,9 @@ def _window_sum(
         for axis, (letter, k) in enumerate((("H", kh), ("W", kw))):
             p = of.position(letter)
             at[p] = window.at(axis, i[p], k) - window.padding[axis]
-            mask += [at[p], x.shape[p] - 1 - at[p]]
+            mask.append(at[p])
+            if op.ceil_mode or window.padding[axis + 2]:
+                mask.append(x.shape[p] - 1 - at[p])  # else the number of windows is rounded down to those inside
         return reducer(x.read(at, mask=te.condition(mask), otherwise=otherwise), axis=[kh, kw])
 
     return te.compute(shape, body, name, axes=axis_names(op.layout, {"H": "oh", "W": "ow"}), reduce=[kh, kw])

@@ -60,7 +60,8 @@ def _schedule_reduction(s: ScheduleBuilder, st: Stage, behind: list[Stage], targ
     order = sorted(range(len(spatial)), key=lambda k: extents[k] > 1 or spatial[k] in s.symbolic)
     spatial, extents = [spatial[k] for k in order], [extents[k] for k in order]
     overlapping = order[-2:] == sorted(order)[-2:] and _windows_overlap(st)
-    inner = _tile(s, spatial, extents, target.lanes("f32"), overlapping)
+    short = spatial and spatial[-1] in s.symbolic and slides(st)  # rows may be shorter than several vectors
+    inner = _tile(s, spatial, extents, target.lanes("f32"), overlapping, 1 if short else None)
     s.reorder(*spatial, *reduce, *inner)
     init, _ = s.decompose_reduction(block, reduce[0])
     under = spatial[-1] if spatial else None
@@ -127,12 +128,18 @@ def _windows_overlap(st: Stage) -> bool:
 
 
 def _tile(
-    s: ScheduleBuilder, spatial: list[SSAValue], extents: list[int], width: int, overlapping: bool
+    s: ScheduleBuilder,
+    spatial: list[SSAValue],
+    extents: list[int],
+    width: int,
+    overlapping: bool,
+    vectors: int | None = None,
 ) -> list[SSAValue]:
     """
     The loops of a register tile, cut off the last of `spatial`, whose extents are kept: rows, if any, and lanes.
 
-    Overlapping windows of a few rows read the rows that they share once.
+    `vectors` are those of lanes, where it is not left to choose. Overlapping windows of a few rows read the rows that
+    they share once.
     """
     lanes, last = extents.pop(), spatial.pop()
     many = lanes > width or last in s.symbolic
@@ -141,7 +148,7 @@ def _tile(
         wide = width * s.choose("window_vectors", TRIED_VECTORS, WINDOW_VECTORS)
         inner.append(_cut(s, spatial, extents, s.choose("window_rows", TRIED_ROWS, WINDOW_ROWS)))
     else:
-        wide = width * pointwise_vectors(s)
+        wide = width * (vectors or pointwise_vectors(s))
         if not many and spatial and extents[-1] > 1:
             inner.append(_cut(s, spatial, extents, s.choose("rows", TRIED_ROWS, REDUCTION_ROWS)))
     if lanes > wide or last in s.symbolic:

@@ -15,6 +15,10 @@ from mlc.dialects.scalar import byte_size
 from mlc.lowering.loop_to_llvm.access.address import Addresses
 from mlc.lowering.loop_to_llvm.builder import Builder, memory_type
 from mlc.lowering.loop_to_llvm.tiles import Chunk, native_type
+from mlc.targets.cost.thresholds import STRIDED_LANES
+
+_FAR = 1 << 30
+"""Elements between neighbouring lanes, or indices, beyond which 32 bits do not tell whether a condition holds."""
 
 
 @dataclass
@@ -87,8 +91,26 @@ class Accesses:
         b = self.b
         if not e.uses(lane):
             return b.icmp("sge", self.addresses.value(e), b.int(0))
+        step = e.coefficient(lane)
+        if (holds := self._reaches(e - dim(lane) * step, [step * k for k in range(chunk.width)])) is not None:
+            return holds
         values = self.lane_values(e, lane, chunk)
         return b.icmp("sge", values, b.number(0, values.type))
+
+    def _reaches(self, rest: Index, steps: Sequence[int | None]) -> SSAValue | None:
+        """
+        The lanes k where `rest + steps[k] >= 0`, compared in 32 bits; a lane whose step is None is left out.
+
+        A rest outside of 32 bits is limited to them, which leaves its sign. None if it uses a tile axis.
+        """
+        b, most = self.b, max(abs(k + rest.const) for k in steps if k is not None)
+        if any(d < 0 for d in rest.dims()) or most >= _FAR:
+            return None
+        value = self.addresses.value(rest - rest.const)
+        value = b.intrinsic("llvm.smin.i64", [value, b.int(_FAR)], i64)
+        value = b.cast("trunc", b.intrinsic("llvm.smax.i64", [value, b.int(-_FAR)], i64), i32)
+        needed = b.lanes([2 * _FAR - 1 if k is None else -k - rest.const for k in steps], i32)
+        return b.icmp("sge", b.splat(value, len(steps)), needed)
 
     def lane_values(self, e: Index, lane: int, chunk: Chunk) -> SSAValue:
         """A vector of i64 with the expression's value in each lane."""
@@ -153,6 +175,8 @@ class Accesses:
         if rest.uses(lane) or step not in (0, a.unit):
             if a.unit == 1 and (pattern := self._load_pattern(a, offset, exprs, lane, chunk, otherwise)) is not None:
                 return pattern
+            if self._is_near(a, rest, step, lane, mask):
+                return self._load_apart(a, rest, step, exprs, chunk, self._with_valid(mask, chunk), otherwise)
             return self._load_lanes(a, offset, lane, chunk, self._with_valid(mask, chunk), otherwise)
         if step == 0:
             v = self._load_scalar(a, rest, self._any_lane(mask, chunk))
@@ -239,6 +263,54 @@ class Accesses:
         if known is None:
             known = self._loaded[key] = self.b.load(p, t, align)
         return known
+
+    def _is_near(self, a: LoweredAccess, rest: Index, step: int, lane: int, mask: SSAValue | bool) -> bool:
+        """Whether lanes under a mask of their own are `step` elements apart, few enough for `_load_apart`."""
+        own = isinstance(mask, SSAValue) and mask.type != i1
+        plain = a.unit == 1 and a.shift is None and a.element != i1
+        return own and plain and 1 < step <= STRIDED_LANES and not rest.uses(lane)
+
+    def _load_apart(
+        self,
+        a: LoweredAccess,
+        rest: Index,
+        step: int,
+        exprs: Sequence[Index],
+        chunk: Chunk,
+        mask: SSAValue | bool,
+        otherwise: SSAValue | None,
+    ) -> SSAValue:
+        """Lanes `step` elements apart, from vectors of contiguous elements of which only those of lanes are read."""
+        assert isinstance(mask, SSAValue)
+        b, n = self.b, chunk.width
+        t, total, none = native_type(a.element, chunk), None, b.lanes([0] * n, i1)
+        for start in range(0, (chunk.valid - 1) * step + 1, n):
+            lanes = [(start + k) // step if (start + k) % step == 0 else n for k in range(n)]
+            taken = self._taken(exprs, -a.rank, lanes, chunk)
+            if taken is None:
+                taken = b.shuffle(mask, none, [min(k, n) for k in lanes])
+            v = b.masked_load(self.pointer(a, rest + start), taken, b.number(0, t), byte_size(a.element))
+            places = [k * step - start for k in range(n)]
+            total = self._merged(total, v, [place if 0 <= place < n else -1 for place in places])
+        assert total is not None
+        return self._chosen(mask, total, otherwise)
+
+    def _taken(self, exprs: Sequence[Index], lane: int, lanes: Sequence[int], chunk: Chunk) -> SSAValue | None:
+        """Where all expressions hold for lane `lanes[k]`, and the chunk has it; None if one is not a multiple of it."""
+        b, spans = self.b, self.addresses.spans({lane: (0, chunk.valid - 1)})
+        total = b.lanes([int(k < chunk.valid) for k in lanes], i1)
+        for e in exprs:
+            if self.addresses.holds(e, spans):
+                continue
+            step = e.coefficient(lane)
+            if not step:
+                part = None if e.uses(lane) else b.splat(self._one_condition(e, lane, chunk), len(lanes))
+            else:
+                part = self._reaches(e - dim(lane) * step, [step * k if k < chunk.valid else None for k in lanes])
+            if part is None:
+                return None
+            total = b.and_(total, part)
+        return total
 
     def _load_lanes(
         self,

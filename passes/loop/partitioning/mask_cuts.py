@@ -22,13 +22,15 @@ from xdsl.dialects import arith
 from xdsl.ir import SSAValue
 
 from mlc.dialects import loop
+from mlc.dialects.attributes import LOOP_COLD
 from mlc.dialects.index import Index, Range, const, dim
-from mlc.passes.loop.index_space.domain import blocks_of, loops_and_blocks, loops_around
+from mlc.passes.loop.index_space.domain import blocks_of, is_symbol, loops_and_blocks, loops_around
 from mlc.passes.loop.index_space.space import IndexSpace
 from mlc.passes.loop.partitioning.cuts import cut, two_bodies
 
 MASKED_BLOCKS = 2
-"""Blocks in a loop, at most, that is split where their masks turn: whole tiles of a row, and its rest."""
+"""Blocks in a loop, at most, that is split where their masks turn: whole tiles of a row, and its rest. Those of loops
+marked `cold`, which cover what is shorter than a tile, do not count."""
 MOVED_OPERATIONS = 8
 """Arithmetic operations of a block, at most, whose loop is split."""
 
@@ -48,12 +50,13 @@ def cut_at_masks(func: loop.FuncOp) -> None:
 
 def _masked_loops(func: loop.FuncOp, kind: str) -> list[loop.ForOp]:
     """The loops of a kind and of known extents around few blocks that move elements, some of them by a mask."""
-    masked = {f for block in blocks_of(func) if _has_masks(block) and _moves(block) for f in loops_around(block)}
+    masked = {f for block in blocks_of(func) if _has_masks(block) and moves(block) for f in loops_around(block)}
     found: list[loop.ForOp] = []
     for f in [op for op in loops_and_blocks(func) if isinstance(op, loop.ForOp) and op in masked]:
         blocks = blocks_of(f)
         plain = f.kind.data == kind and not f.results and f.extent is not None and f.lower.is_const
-        if plain and len(blocks) <= MASKED_BLOCKS and all(map(_moves, blocks)):
+        warm = [one for one in blocks if not any(LOOP_COLD in g.attributes for g in loops_around(one, f))]
+        if plain and len(warm) <= MASKED_BLOCKS and all(map(moves, blocks)):
             found.append(f)
     return found
 
@@ -63,7 +66,7 @@ def _has_masks(block: loop.BlockOp) -> bool:
     return any(type(op) is loop.LoadOp and op.mask is not None for op in block.body.block.ops)
 
 
-def _moves(block: loop.BlockOp) -> bool:
+def moves(block: loop.BlockOp) -> bool:
     """Whether a block moves elements, with little arithmetic, and writes whole tiles."""
     ops = list(block.body.block.ops)
     stores = [op for op in ops if isinstance(op, loop.StoreOp)]
@@ -103,19 +106,20 @@ def turning_points(f: loop.ForOp) -> set[int]:
     for block in blocks_of(f):
         space = IndexSpace()
         lanes = {g.iv for g in loops_around(block) if g.kind.data == "vectorized" and f.is_ancestor(g)}
-        for _, mask in _masks(block, space):
+        for _, mask in masks_of(block, space):
             for e in mask:
                 points |= _turns(e, f, lanes, space)
     return points
 
 
-def _masks(block: loop.BlockOp, space: IndexSpace) -> Iterator[tuple[loop.LoadOp, list[Index]]]:
+def masks_of(block: loop.BlockOp, space: IndexSpace) -> Iterator[tuple[loop.LoadOp, list[Index]]]:
     """The masked loads of a block, with those parts of their masks that are over the loops around it."""
     bound = space.exprs(block.bindings.data, block.args)
     bindings: dict[SSAValue, Index] = dict(zip(block.body.block.args, bound, strict=True))
     for op in list(block.body.block.ops):
         if isinstance(op, loop.LoadOp) and op.mask is not None:
-            to = {d: bindings[v] for d, v in enumerate(op.indices) if v in bindings}
+            known = bindings | {v: space.dim(v) for v in op.indices if is_symbol(v)}
+            to = {d: known[v] for d, v in enumerate(op.indices) if v in known}
             yield op, [e.substitute(to, space.ranges) for e in op.mask_exprs if e.dims() <= to.keys()]
 
 
@@ -138,7 +142,7 @@ def settle_masks(block: loop.BlockOp, known: Mapping[SSAValue, Range]) -> None:
     """
     space = IndexSpace()
     loads: list[loop.LoadOp] = []
-    for load, mask in _masks(block, space):
+    for load, mask in masks_of(block, space):
         ranges = space.ranges_with({n: known[v] for n, v in enumerate(space.values) if v in known})
         bounds = [e.bounds(ranges) for e in mask]
         if any(high < 0 for _, high in bounds):

@@ -25,6 +25,7 @@ from mlc.passes.loop.partitioning import ragged
 from mlc.passes.loop.partitioning.clip import clip_loops
 from mlc.passes.loop.partitioning.clip_bands import clip_bands
 from mlc.passes.loop.partitioning.cuts import blocks_in, cut, erase_nest, two_bodies
+from mlc.passes.loop.partitioning.edges import version_edges
 from mlc.passes.loop.partitioning.mask_cuts import cut_at_masks
 from mlc.passes.loop.partitioning.predicate_tails import predicate_tails
 from mlc.passes.loop.partitioning.shorten import shorten
@@ -205,6 +206,7 @@ def partition(func: loop.FuncOp) -> None:
     Partition(func).run()
     clip_bands(func)
     cut_at_masks(func)
+    version_edges(func)
 
 
 class PartitionPass(ModulePass):

@@ -77,3 +77,23 @@ loop.func @parallel_parts(%x: memref<3x16xf32>, %w: memref<2x16xf32>, %y: memref
     }
   }
 }
+
+// A loop of symbolic extent has two versions of its body: one without masks, where all of them hold for all lanes.
+// CHECK-LABEL: loop.func @edges
+// CHECK:         loop.for %o = 0 to %n {
+// CHECK-NEXT:      loop.for %main = 0 to ({{.*}}) floordiv 2 {
+// CHECK:               loop.load %x[d0 * 2 + %o * 32 - 1] tile (d0 : 16) : vector<16xf32>
+// CHECK:           loop.for %ragged = 0 to -(({{.*}}) floordiv 2) + 1 {
+// CHECK:               loop.load %x[d0 * 2 + %o * 32 - 1] mask (d0 * 2 + %o * 32 - 1, {{.*}}) else %{{.*}} tile (d0 : 16)
+loop.func @edges(%x: memref<?xf32>, %y: memref<?xf32>, %n: index, %m: index)
+    attributes {outputs = 1 : i64, sizes = [#te.map<"%1">, #te.map<"%0 * 16">], least = array<i64: 1, 1>} {
+  loop.for %o = 0 to %n {
+    loop.for %i = 0 to 16 vectorized {
+      loop.block "move" (%v : %n * 16 = %o * 16 + %i) {
+        %zero = arith.constant 0.0 : f32
+        %0 = loop.load %x[%v * 2 - 1] mask (%v * 2 - 1, %m - %v * 2) else %zero : f32
+        loop.store %0, %y[%v] : f32
+      }
+    }
+  }
+}

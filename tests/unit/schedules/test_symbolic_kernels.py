@@ -16,6 +16,7 @@ from mlc.passes.loop.compact_buffers import compact_buffers
 from mlc.passes.loop.partitioning.partition import partition
 from mlc.passes.loop.tiles.form_tiles import form_tiles
 from mlc.passes.loop.tiles.promote_tiles import promote_tiles
+from mlc.runtime.cpu import refusal
 
 CONV = """
 func.func @main(%x: tensor<1x3x?x?xf32, #graph.dims<[H, W]>>, %w: tensor<32x3x3x3xf32>, %v: tensor<32x1x3x3xf32>)
@@ -230,3 +231,35 @@ def test_pictures_of_bytes_whose_rows_and_columns_are_one_axis(tmp_path):
         (y,) = exe({spec.name: array for spec, array in zip(exe.inputs, (x, w, b), strict=True)}).values()
         expected = np.einsum("nihw,oi->nohw", x.astype(np.int32), w[:, :, 0, 0].astype(np.int32))
         np.testing.assert_array_equal(y, expected + b[:, None, None])
+
+
+POOL = """
+func.func @main(%x: tensor<1x3x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x3x?x?xf32, #graph.dims<[{out}]>> {{
+  %0 = graph.max_pool2d %x {{pool_size = [{k}, {k}], strides = [{s}, {s}], padding = [{p}, {p}, {p}, {p}]}} :
+    (tensor<1x3x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x3x?x?xf32, #graph.dims<[{out}]>>
+  return %0 : tensor<1x3x?x?xf32, #graph.dims<[{out}]>>
+}}
+"""
+
+
+def largest(x, k, s, p):
+    padded = np.pad(x, ((0, 0), (0, 0), (p, p), (p, p)), constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (k, k), (2, 3))[:, :, ::s, ::s]
+    return windows.max((4, 5))
+
+
+@pytest.mark.parametrize("target", ["native", "x86-64-v3"])
+@pytest.mark.parametrize(("k", "s", "p"), [(2, 2, 0), (3, 2, 0), (3, 2, 1), (3, 1, 1), (5, 3, 2), (4, 4, 1), (7, 5, 3)])
+def test_windows_over_pictures_of_any_size(tmp_path, k, s, p, target):
+    """The inside of a picture has no masks; at its edges elements between the lanes are not read."""
+    least = 2 * p - k
+    sizes = [f"({n} + {least}) floordiv {s} + 1" if least >= 0 else f"({n} - {-least}) floordiv {s} + 1" for n in "HW"]
+    (tmp_path / "model.mlir").write_text(POOL.format(k=k, s=s, p=p, out=", ".join(sizes)))
+    exe = mlc.compile(tmp_path / "model.mlir", threads=1, cache=False, target=target)
+    if refusal(exe.artifact.model) is not None:
+        return
+    rng = np.random.default_rng(0)
+    for h, w in ((k, k), (9, 8), (17, 31), (16, 64), (33, 70), (40, 131)):
+        x = rng.standard_normal((1, 3, h, w), np.float32)
+        (y,) = exe({exe.inputs[0].name: x}).values()
+        np.testing.assert_array_equal(y, largest(x, k, s, p))
