@@ -117,8 +117,11 @@ class ContractionSizes:
         lanes = self.stage.extents[r.lanes]
         per_lane = pixels * lanes // self.width
         unit = per_lane if r.column_blocks is None else columns * per_lane
-        t = register_tile(ceil(rows / pixels), columns * per_lane, self.target, pixels, self._loads_scalars, unit)
-        return TileSize(t.rows * pixels, max(1, t.vectors // per_lane), lanes, pixels)
+        shared = ceil(rows / pixels)
+        t = register_tile(shared, columns * per_lane, self.target, pixels, self._loads_scalars, unit)
+        if t.vectors < per_lane:  # a tile has the lanes of whole rows
+            return TileSize(even_split(shared, held_rows(per_lane, self.target, pixels)) * pixels, 1, lanes, pixels)
+        return TileSize(t.rows * pixels, t.vectors // per_lane, lanes, pixels)
 
     def _narrow_tile(self, rows: int) -> TileSize | None:
         """The register tile of whole columns; None without columns, and where one is wider than the best tile."""
