@@ -142,6 +142,19 @@ _resize("linear, corners", "linear", "align_corners", (2.0, 0.6))
 _resize("cubic", "cubic", "half_pixel", (1.5, 2.0))
 
 
+@kind("resize/linear, of logits", tolerance=1e-3)
+def logits(net: Net) -> str:
+    inputs, classes, size = net.pick("c", 32, 64), net.pick("classes", 21, 32), net.span("size", 28, 48)
+    end = net.pick("end", "none", "index of the maximum", "softmax")
+    out = int(size * net.pick("by", 2.0, 4.0, 7.8))
+    y = net.conv(net.input(1, inputs, size, size), inputs, classes, 1, 1)
+    sizes = net.const([1, classes, out, out])
+    y = net.op("Resize", y, "", "", sizes, mode="linear", coordinate_transformation_mode="half_pixel")
+    if end == "softmax":
+        return net.op("Softmax", y, axis=1)
+    return y if end == "none" else net.op("ArgMax", y, axis=1)
+
+
 @kind("resize/smoothed, to less", tolerance=1e-3)
 def smoothed(net: Net) -> str:
     mode, height, width = net.pick("mode", "linear", "cubic"), net.span("height", 256, 640), net.span("width", 256, 640)

@@ -237,6 +237,11 @@ def _feeds_groups(value: SSAValue) -> bool:
     return any(isinstance(op, Conv2dOp) and op.groups > 1 and not op.is_depthwise for op in _readers(value))
 
 
+def feeds_convolutions(value: SSAValue) -> bool:
+    """Whether a value, perhaps behind pointwise ops and concatenations, is read by a convolution."""
+    return any(isinstance(op, Conv2dOp) for op in _readers(value))
+
+
 def feeds_depthwise(value: SSAValue) -> bool:
     """Whether a value, perhaps behind pointwise ops, is read by a depthwise convolution."""
     return any(isinstance(op, Conv2dOp) and op.is_depthwise for op in _readers(value))
