@@ -183,8 +183,33 @@ def _gathered(b: Builder, parts: list[SSAValue], chunk: Chunk, element: Attribut
 
 
 def _compare(f: FunctionLowering, op: loop.CompareOp) -> None:
+    if isinstance(index := op.a.owner, loop.IndexOp) and op.predicate.data == "sge" and _is_zero(op.b):
+        f.define(op.result, _not_negative(f, index))
+        return
     pairs = zip(f.natives(op.a), f.natives(op.b), strict=True)
     f.define(op.result, [emit_compare(f.b, op.predicate.data, x, y) for x, y in pairs])
+
+
+def _is_zero(v: SSAValue) -> bool:
+    """Whether a value is the integer 0, in all lanes."""
+    while isinstance(v.owner, loop.BroadcastOp):
+        v = v.owner.operands[0]
+    number = v.owner.value if isinstance(v.owner, arith.ConstantOp) else None
+    return isinstance(number, IntegerAttr) and number.value.data == 0
+
+
+def _not_negative(f: FunctionLowering, op: loop.IndexOp) -> list[SSAValue]:
+    """Where an index expression is not negative, as the mask of an access says it."""
+    access = LoweredAccess(f.rt, f.addresses.resolve(op.map.data[0], op.args), (), i64, len(op.tile_sizes))
+    natives: list[SSAValue] = []
+    for outer, chunk in f.positions(op.result.type):
+        offset, _ = access.place(f.addresses, outer, chunk)
+        holds = f.accesses.condition([offset], -access.rank, chunk)
+        if isinstance(holds, bool):
+            natives.append(f.b.number(int(holds), native_type(i1, chunk)))
+        else:
+            natives.append(f.b.splat(holds, chunk.width) if chunk.width and holds.type == i1 else holds)
+    return natives
 
 
 def _select(f: FunctionLowering, op: loop.SelectOp) -> None:

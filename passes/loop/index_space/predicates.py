@@ -12,7 +12,20 @@ def always_holds(space: IndexSpace, e: Index) -> bool:
     """Whether `e >= 0` in the whole domain: by the ranges, or in the last iterations of loops of symbolic extents."""
     if e.bounds(space.ranges)[0] >= 0:
         return True
-    return at_last_iterations(e, space.last_value).bounds(space.ranges)[0] >= 0
+    last = at_last_iterations(e, space.last_value)
+    return any(one.bounds(space.ranges)[0] >= 0 for one in (last, without_floors(last)))
+
+
+def without_floors(e: Index) -> Index:
+    """
+    A lower bound of an expression without the quotients that it subtracts a multiple of the divisor of.
+
+    Law: n * (a floordiv n) <= a.
+    """
+    for term, c in e.terms:
+        if isinstance(term, Div) and not term.is_mod and c < 0 and c % term.by == 0:
+            return without_floors(e - Index(0, ((term, c),)) + term.expr * (c // term.by))
+    return e
 
 
 def unproved(space: IndexSpace, where: Iterable[Index]) -> list[Index]:

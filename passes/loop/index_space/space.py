@@ -65,8 +65,8 @@ class IndexSpace:
         return all(d >= 0 and is_symbol(self.values[d]) for d in dimensions)
 
     def last_value(self, dimension: int) -> Index | None:
-        """The last value, over symbols, of the index of a loop of symbolic extent; None of any other dimension."""
+        """The last value, over symbols and loops around, of a loop's index; None of known extents, and of no loop."""
         f = loop_of(self.values[dimension]) if dimension >= 0 else None
-        if f is None or f.extent is not None or not all(map(is_symbol, f.indices)):
+        if f is None or f.extent is not None or not all(is_symbol(v) or loop_of(v) for v in f.indices):
             return None
         return self.expr(f.upper, f.indices) - 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.context import Context
 from xdsl.dialects import arith
@@ -25,6 +25,7 @@ from mlc.dialects import loop
 from mlc.dialects.combiner import COMBINERS
 from mlc.dialects.index import UNBOUNDED, Div, Index, const, dim, term_dims
 from mlc.passes.loop.index_space.domain import blocks_of, body_ops, loops_and_blocks
+from mlc.passes.loop.index_space.predicates import always_holds
 from mlc.passes.loop.tiles.block_values import BlockValues
 from mlc.passes.loop.tiles.constant_selects import holding, pieces
 from mlc.passes.loop.tiles.dissolve_block import DissolvedBlock, holds_tiles
@@ -54,6 +55,14 @@ INDEX_SOURCE_TYPES = (i64, f64)
 """Types from which indices are computed; a load of them that is uniform over the lanes stays a scalar."""
 
 
+class _Padded(NamedTuple):
+    """A load whose lanes outside of the block's predicate are not read."""
+
+    buffer: SSAValue
+    exprs: list[Index]
+    mask: list[Index]
+
+
 class BlockToTiles(BlockValues):
     """Translates the body of one block: each scalar value becomes a tile, or stays a scalar where no axis occurs."""
 
@@ -63,6 +72,8 @@ class BlockToTiles(BlockValues):
         self.wide_axes = [k for k in sorted(self.reduce_axes) if self.sizes[k] > 1]
         self.contracts = is_contraction(block, self.sizes, self.wide_axes, self.where)
         self.accumulators: set[SSAValue] = set()
+        self.padded: dict[SSAValue, _Padded] = {}
+        """Loads in which lanes outside of the block's predicate are zero, but may be anything."""
 
     def _reduce_axes(self) -> set[int]:
         """The tile axes on which reduction axes of the block depend."""
@@ -97,7 +108,8 @@ class BlockToTiles(BlockValues):
         It holds where the block's predicate holds for any lane of the other axes: reduction axes, whose terms
         `_masked_term` masks, and axes along which a value is broadcast.
         """
-        return [self._any_lane(e, exprs) for e in self.mask]
+        projected = [(e, self._any_lane(e, exprs)) for e in self.mask]
+        return [one for e, one in projected if one is e or not always_holds(self.space, one)]
 
     def _any_lane(self, e: Index, exprs: Sequence[Index]) -> Index:
         axes = [d for d in e.dims() if d < 0 and not any(x.uses(d) for x in exprs)]
@@ -164,7 +176,18 @@ class BlockToTiles(BlockValues):
         shape = [max(ns) for ns in zip(used, loop.shape_of(term.type), strict=True)]
         element = loop.element_of(term.type)
         fill = self.stretch(self.scalar_constant(COMBINERS[name].identity(element), element), shape)
+        if (load := self.padded.get(term)) is not None and set(mask) <= set(load.mask) and not term.uses.get_length():
+            return self._padded_with(term, load, fill, shape)
         return self.value(loop.SelectOp.make(self.holds(mask, shape), self.stretch(term, shape), fill))
+
+    def _padded_with(self, term: SSAValue, load: _Padded, fill: SSAValue, shape: Sequence[int]) -> SSAValue:
+        """The load again, with the combiner's identity in lanes that it does not read."""
+        new = self.value(loop.LoadOp.make(load.buffer, load.exprs, self.operands, tuple(shape), load.mask, fill))
+        self.values |= {source: new for source, value in self.values.items() if value is term}
+        assert isinstance(term.owner, Operation)
+        term.owner.detach()
+        term.owner.erase()
+        return new
 
     def fma(self, op: loop.FmaOp) -> None:
         """a * b + c; where a * b has reduction axes that c lacks, multiply and reduce first."""
@@ -237,6 +260,8 @@ class BlockToTiles(BlockValues):
             otherwise = self.stretch(given, small)
         new = loop.LoadOp.make(op.buffer, exprs, self.operands, sizes, mask, otherwise)
         self.values[op.result] = self.value(new)
+        if mask and not own:
+            self.padded[new.result] = _Padded(op.buffer, exprs, mask)
         if (op.buffer, *exprs) in self.stored:
             self.accumulators.add(new.result)
 

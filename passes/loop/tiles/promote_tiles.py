@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects import arith, math
-from xdsl.dialects.builtin import ModuleOp, VectorType
+from xdsl.dialects.builtin import IndexType, ModuleOp, VectorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -68,6 +68,7 @@ class Promotion:
     def forward(self, block: Block) -> None:
         """Store-to-load forwarding, and elimination of stores that are overwritten before they are read."""
         known: dict[Key, SSAValue] = {}
+        masked: dict[Key, SSAValue] = {}
         last: dict[Key, loop.StoreOp] = {}
         for op in list(block.ops):
             if type(op) not in _TOUCH_MEMORY and not op.regions:
@@ -77,11 +78,13 @@ class Promotion:
                 if (before := last.get(key)) is not None:
                     before.detach()
                     before.erase()
-                self._forget(known, last, op.buffer)
+                self._forget(op.buffer, known, masked, last)
                 if op.mask is None:
                     known[key], last[key] = op.value, op
+                else:
+                    masked[key] = op.value
             elif isinstance(op, loop.LoadOp):
-                value = known.get(self.key(op)) or self.sliced(op, known)
+                value = known.get(self.key(op)) or self.sliced(op, known) or self.selected(op, masked)
                 if value is not None and _replace_load(op, value):
                     continue
                 self._read(last, op.buffer)
@@ -91,9 +94,9 @@ class Promotion:
                 for inner in walk(op):
                     if isinstance(inner, loop.ExternCallOp):
                         for buffer in inner.buffers:
-                            self._forget(known, last, buffer)
+                            self._forget(buffer, known, masked, last)
                     elif isinstance(inner, loop.StoreOp):
-                        self._forget(known, last, inner.buffer)
+                        self._forget(inner.buffer, known, masked, last)
                     elif isinstance(inner, loop.LoadOp | loop.GatherOp):
                         self._read(last, inner.buffer)
 
@@ -118,9 +121,28 @@ class Promotion:
                     return part.result
         return None
 
+    def selected(self, op: loop.LoadOp, masked: Mapping[Key, SSAValue]) -> SSAValue | None:
+        """What a load of a tile finds where a store under the same mask has written; no CPU forwards it."""
+        value = masked.get(self.key(op))
+        if value is None or value.type != op.result.type or len(op.mask_exprs) != 1 or op.otherwise is None:
+            return None
+        index = loop.IndexOp.make(op.mask_exprs[0], op.indices, op.tile_sizes)
+        shape = loop.shape_of(index.result.type)
+        if shape != loop.shape_of(value.type) or not shape:
+            return None
+        zero = scalar.constant(0, IndexType())
+        zeros = loop.BroadcastOp.make(zero.result, index.result.type)
+        holds = loop.CompareOp.make("sge", index.result, zeros.result)
+        chosen = loop.SelectOp.make(holds.result, value, op.otherwise)
+        assert op.parent is not None
+        for one in (index, zero, zeros, holds, chosen):
+            one.location = op.location
+            op.parent.insert_op_before(one, op)
+        return chosen.result
+
     @staticmethod
-    def _forget(known: dict[Key, SSAValue], last: dict[Key, loop.StoreOp], buffer: SSAValue) -> None:
-        for table in (known, last):
+    def _forget(buffer: SSAValue, *tables: dict[Key, Any]) -> None:
+        for table in tables:
             for key in [k for k in table if k[0] is buffer]:
                 del table[key]
 

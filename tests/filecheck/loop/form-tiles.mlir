@@ -21,13 +21,12 @@ loop.func @outer_product(%A: memref<4xf32>, %B: memref<16xf32>, %C: memref<4x16x
   }
 }
 
-// A reduction axis ends in loop.reduce; lanes off the predicate count as the identity, and do not mask the sum.
+// A reduction axis ends in loop.reduce; lanes off the predicate are loaded as the identity, and do not mask the sum.
 // CHECK-LABEL: loop.func @row_sum
 // CHECK:           %[[A:.*]] = loop.load %S[d0] mask (-%ko * 16 + 18) else %{{.*}} tile (d0 : 4, d1 : 16) : vector<4x1xf32>
 // CHECK:           %[[X:.*]] = loop.load %X[d0, {{.*}}] mask ({{.*}}) else
-// CHECK:           %[[C:.*]] = loop.compare sge
-// CHECK:           %[[T:.*]] = loop.select %{{.*}}, %[[X]], %{{.*}} : vector<4x16xi1>, vector<4x16xf32>
-// CHECK-NEXT:      %[[R:.*]] = loop.reduce sum %[[T]] axes [1] : vector<4x16xf32> to vector<4x1xf32>
+// CHECK-NOT:       loop.load %X
+// CHECK:           %[[R:.*]] = loop.reduce sum %[[X]] axes [1] : vector<4x16xf32> to vector<4x1xf32>
 // CHECK-NEXT:      %[[N:.*]] = arith.addf %[[A]], %[[R]] : vector<4x1xf32>
 // CHECK-NEXT:      loop.store %[[N]], %S[d0] mask (-%ko * 16 + 18) tile (d0 : 4, d1 : 16) : vector<4x1xf32>
 loop.func @row_sum(%X: memref<4x19xf32>, %S: memref<4xf32>) attributes {outputs = 1 : i64} {
