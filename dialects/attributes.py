@@ -90,6 +90,8 @@ LOOP_STREAM = "stream"
 """On loop.for, an integer: each iteration reads many planes of a tensor that exceeds L2."""
 LOOP_CLIP = "clip"
 """On a loop.for of a reduction, an integer: iterations that add only zeros of a padded operand are left out."""
+LOOP_SKIP = "skip"
+"""On a loop.for over taps, an integer: taps that lie in the padding for a whole tile are left out."""
 LOOP_BAND = "band"
 """On a loop.for, an integer: iterations whose values no one needs, as masked reads say, are left out."""
 LOOP_TAIL = "tail"
@@ -153,7 +155,7 @@ UNPREFIXED: dict[str, frozenset[str]] = {
     "loop.func": _KERNEL,
     "te.compute": frozenset({STAGE_NO_INLINE}),
     "loop.for": frozenset(
-        {LOOP_WORK, LOOP_LEAST_WORK, LOOP_COLD, LOOP_PREFETCH, LOOP_STREAM, LOOP_CLIP, LOOP_BAND, LOOP_TAIL}
+        {LOOP_WORK, LOOP_LEAST_WORK, LOOP_COLD, LOOP_PREFETCH, LOOP_STREAM, LOOP_CLIP, LOOP_SKIP, LOOP_BAND, LOOP_TAIL}
     ),
     "graph.call": frozenset({CALL_SYMBOLS, CALL_ORIGINS}),
     "runtime.call": frozenset({CALL_SYMBOLS, CALL_ORIGINS}),

@@ -183,7 +183,8 @@ def _gathered(b: Builder, parts: list[SSAValue], chunk: Chunk, element: Attribut
 
 
 def _compare(f: FunctionLowering, op: loop.CompareOp) -> None:
-    if isinstance(index := op.a.owner, loop.IndexOp) and op.predicate.data == "sge" and _is_zero(op.b):
+    index, is_tile = op.a.owner, isinstance(op.a.type, VectorType)
+    if is_tile and isinstance(index, loop.IndexOp) and op.predicate.data == "sge" and _is_zero(op.b):
         f.define(op.result, _not_negative(f, index))
         return
     pairs = zip(f.natives(op.a), f.natives(op.b), strict=True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import ceil, prod
 from typing import TypeVar
 
@@ -24,6 +25,7 @@ from mlc.schedules.knobs import BY_MODEL, SWITCH, switched
 from mlc.schedules.parallel import parallelize
 from mlc.schedules.registry import strategy
 from mlc.schedules.strategies.contraction_grid import ContractionGrid
+from mlc.schedules.strategies.injective import schedule_pointwise
 from mlc.schedules.strategies.roles import Roles, roles_of
 from mlc.targets.cost.caches import is_far, leave_l2
 from mlc.targets.cost.thresholds import (
@@ -34,6 +36,7 @@ from mlc.targets.cost.thresholds import (
     PAD_ROWS,
     PAD_VECTORS,
     POINTWISE_VECTORS,
+    SKIPPED_DILATION,
     WALK_DEPTH,
 )
 from mlc.targets.target import Target
@@ -74,6 +77,8 @@ class ContractionSchedule(ContractionGrid):
         block = s.block(st.name)
         loops = list(s.loops(block, len(st.extents)))
         s.symbolic |= {loops[k] for k in st.symbolic}
+        for k in self.skipped_taps:
+            s.pragma(loops[k], "skip", 1)
         reduce, k_inner = self._reduction([loops[k] for k in st.reduce])  # k_inner: loops of the register tile
         outer_row = self._outer_row()
         l_outer, l_inner = self._split(loops[r.lanes], st.extents[r.lanes], size.lanes)
@@ -154,6 +159,8 @@ class ContractionSchedule(ContractionGrid):
         for handle in self.unrolled(nest):
             s.unroll(handle)
         s.vectorize(*self._shared(s.loops(init, n, under=attach[0]) if attach else s.loops(init, n)))
+        for pad in self.pads if self.skipped_taps else ():
+            schedule_pointwise(s, pad, self.target, self.threads)
         for pad in reversed(self.copied_pads()) if attach else ():
             self._pad(pad, top if top is not None else attach[0])
         self.clip(nest)
@@ -171,7 +178,18 @@ class ContractionSchedule(ContractionGrid):
 
     def copied_pads(self) -> list[Stage]:
         """The padded copies of a block of rows."""
-        return [] if self.inlines_pads else [p for p in self.pads if self.kernel.consumers(p) == [self.stage]]
+        if self.inlines_pads or self.skipped_taps:
+            return []
+        return [p for p in self.pads if self.kernel.consumers(p) == [self.stage]]
+
+    @cached_property
+    def skipped_taps(self) -> list[int]:
+        """The reduction axes of a window whose taps are so far apart that many may lie in the padding of open sizes."""
+        st, r = self.stage, self.roles
+        if not st.symbolic or len(self.pads) != 1 or r.dot or r.scalar.unit > 1 or r.rows is None:
+            return []
+        along = [e for e in r.scalar.exprs if any(e.uses(k) and k in st.symbolic for k in st.spatial)]
+        return [k for k in st.reduce if any(abs(e.coefficient(k)) >= SKIPPED_DILATION for e in along)]
 
     def clip(self, nest: Nest) -> None:
         """Mark the reduction loops that leave out padding: none here."""

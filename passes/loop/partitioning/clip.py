@@ -57,9 +57,9 @@ def clip_bounds(f: loop.ForOp, block: loop.BlockOp) -> bool:
         return False
     lower, upper = f.lower, f.upper
     for e in rising:
-        lower = lower + _failing(e, iv, f, space)
+        lower = lower + failing(e, iv, f, space)
     for e in falling:
-        upper = upper - _failing(e, iv, f, space)
+        upper = upper - failing(e, iv, f, space)
     set_exprs(space, f, {"bounds": [lower, upper]})
     bindings = space.exprs(block.bindings.data, block.args)
     set_bindings(space, block, bindings, [e for e in where if e not in (*rising, *falling)])
@@ -70,7 +70,7 @@ def _rest(e: Index, iv: int) -> Index:
     return e - Index(0, ((iv, e.coefficient(iv)),))
 
 
-def _failing(e: Index, iv: int, f: loop.ForOp, space: IndexSpace) -> Index:
+def failing(e: Index, iv: int, f: loop.ForOp, space: IndexSpace) -> Index:
     """The number of iterations for which `e >= 0` fails: `-(e floordiv n)` is 1 for e in [-n, -1], 0 for [0, n - 1]."""
     total = ZERO
     for k in range(f.lower.const, f.upper.const):

@@ -29,6 +29,7 @@ from mlc.passes.loop.partitioning.edges import version_edges
 from mlc.passes.loop.partitioning.mask_cuts import cut_at_masks
 from mlc.passes.loop.partitioning.predicate_tails import predicate_tails
 from mlc.passes.loop.partitioning.shorten import shorten
+from mlc.passes.loop.partitioning.skip_taps import skip_taps
 
 Changed = list[Operation] | None
 
@@ -205,6 +206,7 @@ def partition(func: loop.FuncOp) -> None:
     predicate_tails(func)
     Partition(func).run()
     clip_bands(func)
+    skip_taps(func)
     cut_at_masks(func)
     version_edges(func)
 

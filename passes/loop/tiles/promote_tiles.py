@@ -131,7 +131,7 @@ class Promotion:
         if shape != loop.shape_of(value.type) or not shape:
             return None
         zero = scalar.constant(0, IndexType())
-        zeros = loop.BroadcastOp.make(zero.result, index.result.type)
+        zeros = loop.BroadcastOp.make(zero.results[0], index.result.type)
         holds = loop.CompareOp.make("sge", index.result, zeros.result)
         chosen = loop.SelectOp.make(holds.result, value, op.otherwise)
         assert op.parent is not None

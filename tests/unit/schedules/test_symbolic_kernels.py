@@ -263,3 +263,31 @@ def test_windows_over_pictures_of_any_size(tmp_path, k, s, p, target):
         x = rng.standard_normal((1, 3, h, w), np.float32)
         (y,) = exe({exe.inputs[0].name: x}).values()
         np.testing.assert_array_equal(y, largest(x, k, s, p))
+
+
+DILATED = """
+func.func @main(%x: tensor<1x16x?x?xf32, #graph.dims<[H, W]>>, %w: tensor<32x16x3x3xf32>)
+    -> tensor<1x32x?x?xf32, #graph.dims<[H, W]>> {{
+  %0 = graph.conv2d %x, %w {{padding = [{d}, {d}, {d}, {d}], dilation = [{d}, {d}]}} :
+    (tensor<1x16x?x?xf32, #graph.dims<[H, W]>>, tensor<32x16x3x3xf32>) -> tensor<1x32x?x?xf32, #graph.dims<[H, W]>>
+  %1 = graph.relu %0 : tensor<1x32x?x?xf32, #graph.dims<[H, W]>>
+  return %1 : tensor<1x32x?x?xf32, #graph.dims<[H, W]>>
+}}
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("d", [6, 12, 18])
+def test_taps_far_apart_over_pictures_of_any_size(tmp_path, d, threads):
+    """Pictures that no outer tap meets, some of whose tiles they meet, and that they meet everywhere."""
+    (tmp_path / "model.mlir").write_text(DILATED.format(d=d))
+    exe = mlc.compile(tmp_path / "model.mlir", threads=threads, cache=False)
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((32, 16, 3, 3), np.float32)
+    for h, wd in ((1, 1), (5, 3), (7, 14), (13, 29), (30, 20), (40, 45)):
+        x = rng.standard_normal((1, 16, h, wd), np.float32)
+        padded = np.pad(x, ((0, 0), (0, 0), (d, d), (d, d)))
+        taps = [padded[:, :, i * d : i * d + h, j * d : j * d + wd] for i in range(3) for j in range(3)]
+        y = np.einsum("tnihw,oit->nohw", np.stack(taps), w.reshape(32, 16, 9))
+        (found,) = exe({spec.name: a for spec, a in zip(exe.inputs, (x, w), strict=True)}).values()
+        np.testing.assert_allclose(found, np.maximum(y, 0), rtol=1e-3, atol=1e-3)
