@@ -308,6 +308,7 @@ class ContractionSchedule(ContractionGrid):
         s.compute_at(block, at)
         s.set_scope(block, "local")
         loops = list(s.loops(block, pad.num_spatial, under=at))
+        s.symbolic |= {loops[k] for k in pad.symbolic}
         axis, pixels = pad.num_spatial - 1, self.reads_one_channel
         if pixels:  # they lie side by side
             axis -= 1

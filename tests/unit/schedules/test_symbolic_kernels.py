@@ -291,3 +291,33 @@ def test_taps_far_apart_over_pictures_of_any_size(tmp_path, d, threads):
         y = np.einsum("tnihw,oit->nohw", np.stack(taps), w.reshape(32, 16, 9))
         (found,) = exe({spec.name: a for spec, a in zip(exe.inputs, (x, w), strict=True)}).values()
         np.testing.assert_allclose(found, np.maximum(y, 0), rtol=1e-3, atol=1e-3)
+
+
+SMALL = """
+func.func @main(%x: tensor<1x2x?x?x8xf32, #graph.dims<[H, W]>>, %w: tensor<2x1x1x5x8xf32>)
+    -> tensor<1x2x?x?x8xf32, #graph.dims<[H floordiv 64, W floordiv 64]>> {
+  %0 = graph.max_pool2d %x {pool_size = [64, 64], strides = [64, 64], layout = "NCHW8c"} :
+    (tensor<1x2x?x?x8xf32, #graph.dims<[H, W]>>)
+    -> tensor<1x2x?x?x8xf32, #graph.dims<[H floordiv 64, W floordiv 64]>>
+  %1 = graph.conv2d %0, %w {groups = 16, padding = [0, 2, 0, 2], data_layout = "NCHW8c", kernel_layout = "OIHW8o"} :
+    (tensor<1x2x?x?x8xf32, #graph.dims<[H floordiv 64, W floordiv 64]>>, tensor<2x1x1x5x8xf32>)
+    -> tensor<1x2x?x?x8xf32, #graph.dims<[H floordiv 64, W floordiv 64]>>
+  return %1 : tensor<1x2x?x?x8xf32, #graph.dims<[H floordiv 64, W floordiv 64]>>
+}
+"""
+
+
+def test_padded_copies_of_pictures_that_are_usually_small(tmp_path):
+    """Rows whose typical size is below that of a tile may be longer all the same."""
+    (tmp_path / "model.mlir").write_text(SMALL)
+    exe = mlc.compile(tmp_path / "model.mlir", threads=1, cache=False)
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((2, 1, 1, 5, 8), np.float32)
+    for h, wd in ((1, 1), (3, 5), (4, 29)):
+        x = np.zeros((1, 2, 64 * h, 64 * wd, 8), np.float32)
+        pooled = rng.uniform(0, 1, (1, 2, h, wd, 8)).astype(np.float32)
+        x[:, :, ::64, ::64] = pooled
+        padded = np.pad(pooled, ((0, 0), (0, 0), (0, 0), (2, 2), (0, 0)))
+        y = sum(padded[:, :, :, k : k + wd] * w[None, :, 0, :, k, None] for k in range(5))
+        (found,) = exe({spec.name: a for spec, a in zip(exe.inputs, (x, w), strict=True)}).values()
+        np.testing.assert_allclose(found, y, rtol=1e-4, atol=1e-4)
