@@ -167,7 +167,7 @@ def deinterleaved_axis(st: Stage) -> int | None:
     last = len(st.extents) - 1
     for axis in range(last):
         channels = st.extents[axis]
-        if not 1 < channels < LEAST_LANES or {axis, last} & st.symbolic:
+        if not 1 < channels < LEAST_LANES or axis in st.symbolic:
             continue
         apart = [r for r in st.reads if r.step(axis) != 0 or any(m.uses(axis) for m in r.mask)]
         steps = {(r.step(axis), r.step(last)) for r in apart}
@@ -179,9 +179,9 @@ def deinterleaved_axis(st: Stage) -> int | None:
 def interleaves(st: Stage, target: Target) -> bool:
     """Whether the last axis is of a few channels, which are read apart: each along the axis before."""
     last = len(st.extents) - 1
-    if last < 1 or not 1 < st.extents[last] < LEAST_LANES or st.extents[last - 1] < target.lanes("f32"):
+    if last < 1 or not 1 < st.extents[last] < LEAST_LANES or last in st.symbolic:
         return False
-    if {last, last - 1} & st.symbolic:
+    if st.extents[last - 1] < target.lanes("f32") and last - 1 not in st.symbolic:
         return False
     if any(m.uses(last) or m.uses(last - 1) for r in st.reads for m in r.mask):
         return False
@@ -197,7 +197,7 @@ def _schedule_interleaved(s: ScheduleBuilder, st: Stage, loops: list[SSAValue], 
         loops[-2:] = [s.fuse(loops[-2], loops[-1])]
         extents[-2:] = [extents[-2] * extents[-1]]
     lanes = target.lanes("f32")
-    if extents[-1] > lanes:
+    if extents[-1] > lanes or loops[-1] in s.symbolic:
         loops[-1], piece = s.split(loops[-1], [None, lanes])
         extents[-1] = -(-extents[-1] // lanes)
     else:

@@ -248,3 +248,11 @@ func.func @split_of_concat(%x: tensor<1x2xf32>, %y: tensor<1x4xf32>) -> (tensor<
   %1, %2, %3 = graph.split %0 {axis = 1, sections = [2, 1, 3]} : (tensor<1x6xf32>) -> (tensor<1x2xf32>, tensor<1x1xf32>, tensor<1x3xf32>)
   return %1, %2, %3 : tensor<1x2xf32>, tensor<1x1xf32>, tensor<1x3xf32>
 }
+
+// Sizes may be symbols: one channel a block moves nothing.
+// CHECK-LABEL: @open_units
+// CHECK-NEXT:    graph.reshape %x : (tensor<1x3x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x3x?x?x1xf32, #graph.dims<[H, W]>>
+func.func @open_units(%x: tensor<1x3x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x3x?x?x1xf32, #graph.dims<[H, W]>> {
+  %0 = graph.layout_transform %x {src = "NCHW", dst = "NCHW1c"} : (tensor<1x3x?x?xf32, #graph.dims<[H, W]>>) -> tensor<1x3x?x?x1xf32, #graph.dims<[H, W]>>
+  return %0 : tensor<1x3x?x?x1xf32, #graph.dims<[H, W]>>
+}

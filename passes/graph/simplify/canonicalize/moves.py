@@ -21,7 +21,7 @@ from mlc.dialects.graph import (
     shape_of,
 )
 from mlc.dialects.graph.layout import layout
-from mlc.dialects.graph.types import broadcast
+from mlc.dialects.graph.types import Dim, broadcast, product
 from mlc.passes.graph.shared.constants import is_static
 from mlc.passes.rewriting import Replacement, Rewriter, Rules, defining_op
 
@@ -63,9 +63,9 @@ def layout_of_units(op: LayoutTransformOp, rw: Rewriter) -> Replacement:
     """`graph.layout_transform %x -> graph.reshape %x` where only axes of size 1 move."""
     source, target = layout(op.src), layout(op.dst)
     x, result = shape_of(op.operands[0].type), shape_of(op.type)
-    if not is_static(x) or not is_static(result) or math.prod(x) != math.prod(result):
+    if product(x) != product(result):
         return None
-    orders: list[list[tuple[str, int]]] = []
+    orders: list[list[tuple[str, Dim]]] = []
     for order, shape in ((source, x), (target, result)):
         orders.append([(a, size) for (a, _), size in zip(order.parts, shape, strict=True) if size != 1])
     letters = [[a for a, _ in order] for order in orders]

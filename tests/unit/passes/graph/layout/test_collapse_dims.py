@@ -110,13 +110,14 @@ func.func @main(%x: tensor<?x12x?x?xf32, #graph.dims<[N, H, W]>>, %s: tensor<1x1
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_kernels_of_pictures_of_any_size(tmp_path, threads):
-    (tmp_path / "model.mlir").write_text(OPEN)
+@pytest.mark.parametrize("channels", [3, 12])
+def test_kernels_of_pictures_of_any_size(tmp_path, channels, threads):
+    (tmp_path / "model.mlir").write_text(OPEN.replace("12x", f"{channels}x"))
     exe = mlc.compile(tmp_path / "model.mlir", threads=threads, cache=False)
     rng = np.random.default_rng(0)
-    s = rng.standard_normal((1, 12, 1, 1), np.float32)
+    s = rng.standard_normal((1, channels, 1, 1), np.float32)
     for n, h, w in ((1, 1, 1), (2, 3, 5), (1, 17, 31), (3, 40, 33)):
-        x = rng.standard_normal((n, 12, h, w), np.float32)
+        x = rng.standard_normal((n, channels, h, w), np.float32)
         turned, means, scaled = exe({spec.name: a for spec, a in zip(exe.inputs, (x, s), strict=True)}).values()
         np.testing.assert_array_equal(turned, x.transpose(0, 2, 3, 1))
         np.testing.assert_allclose(means, x.mean((2, 3), keepdims=True), rtol=1e-4, atol=1e-5)
