@@ -4,7 +4,7 @@ Operator fusion by mlc's rules: a producer joins the group of its consumers if a
     group       ops                                                  producers that may join
     pointwise   elementwise and broadcast ops                        anything, if the result has the same size
     moving      transposes, slices, layout changes and pointwise     pointwise, moving
-    reduction   one reduction, pointwise after it                    pointwise, moving but for mixed pixels
+    reduction   one reduction, pointwise after it                    pointwise, moving but linear resizing
     rows        one softmax or layer norm, pointwise after it        cheap pointwise
     heavy       one convolution, product or pool, pointwise after    pointwise, read after the heavy op;
                                                                      cheap pointwise, computed in the padding copy
@@ -213,7 +213,7 @@ class Fuser:
 def _prologue(producer: KernelGroup, into: KernelGroup) -> bool:
     """Whether a producer may be computed as the anchor reads it."""
     if into.sort == Sort.REDUCTION:
-        return not any(isinstance(op, Resize2dOp) and op.mode != "nearest" for op in producer.ops)  # computed by rows
+        return not any(isinstance(op, Resize2dOp) and op.mode != "nearest" for op in producer.ops)  # by rows
     cheap = producer.sort == Sort.POINTWISE and not producer.expensive
     return cheap and (into.sort == Sort.ROWS or _copies(into.anchor, producer.output.results[0]))
 
