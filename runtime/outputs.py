@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +20,8 @@ from mlc.support.alignment import ALIGNMENT
 
 Row = tuple[str, Any, tuple[int, ...]]
 """Name, dtype and shape of an output."""
+Piece = tuple[Array, int, int]
+"""Memory, the offset of its first aligned byte, and the bytes from there on."""
 SMALLEST: Final = 1 << 16
 """Bytes from which memory is kept: malloc keeps smaller pieces itself."""
 LARGEST: Final = 1 << 25
@@ -45,7 +47,7 @@ class OutputMemory:
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = rows
-        self._kept: list[list[tuple[Array, int]] | None] = [[] if _is_kept(row) else None for row in rows]
+        self._kept: list[list[Piece] | None] = [[] if _is_kept(row) else None for row in rows]
 
     @staticmethod
     def of(rows: Sequence[Row]) -> OutputMemory | None:
@@ -60,26 +62,43 @@ class OutputMemory:
             for (_, dtype, shape), kept in zip(self._rows, self._kept, strict=True)
         ]
 
+    def arrays_of(self, shapes: Iterable[tuple[int, ...]]) -> list[Array]:
+        """An array for each output, of shapes that are known now."""
+        return [
+            np.empty(shape, dtype)
+            if kept is None or not SMALLEST <= math.prod(shape) * dtype.itemsize <= LARGEST
+            else _array(kept, shape, dtype)
+            for shape, (_, dtype, _), kept in zip(shapes, self._rows, self._kept, strict=True)
+        ]
+
 
 def _is_kept(row: Row) -> bool:
     _, dtype, shape = row
     if not all(isinstance(size, int) for size in shape):  # pyright: ignore[reportUnnecessaryIsInstance] an open size is text
-        return False
+        return True  # each call decides
     return SMALLEST <= math.prod(shape) * dtype.itemsize <= LARGEST
 
 
-def _array(kept: list[tuple[Array, int]], shape: tuple[int, ...], dtype: Any) -> Array:
+def _array(kept: list[Piece], shape: tuple[int, ...], dtype: Any) -> Array:
     """
-    An array in a kept piece of memory that is free, else in a new piece.
+    An array in a kept piece of memory that is free and large enough, else in a new piece.
 
     Two threads never both find a piece free: the variable `piece` of each thread is one more reference to it.
     """
-    for piece, offset in kept:
-        if sys.getrefcount(piece) == _FREE:
+    size = math.prod(shape) * dtype.itemsize
+    for piece, offset, room in kept:
+        if size <= room and sys.getrefcount(piece) == _FREE:
             return np.ndarray(shape, dtype, piece, offset)
-    piece = np.empty(math.prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8)
+    room = _room(size)
+    piece = np.empty(room + ALIGNMENT, np.uint8)
     offset = -piece.ctypes.data % ALIGNMENT
-    kept.append((piece, offset))
+    kept.append((piece, offset, room))
     if len(kept) > _KEPT:
         del kept[0]
     return np.ndarray(shape, dtype, piece, offset)
+
+
+def _room(size: int) -> int:
+    """The bytes of a new piece: up to an eighth more than asked for, so that outputs that grow fit again."""
+    step = 1 << max(0, size.bit_length() - 4)
+    return -(-size // step) * step

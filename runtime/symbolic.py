@@ -86,6 +86,8 @@ class SymbolicExecutable(Executable):
     def _bound_outputs(self, out: Mapping[str, Any] | None, bound: Bound) -> list[Array]:
         """New arrays for the outputs, or those that were given."""
         if out is None:
+            if self._output_memory is not None:
+                return self._output_memory.arrays_of(bound.outputs)
             rows = zip(bound.outputs, self._output_rows, strict=True)
             return [np.empty(shape, dtype) for shape, (_, dtype, _) in rows]
         specs = zip((*self.outputs, *self._counts), bound.outputs, strict=True)

@@ -13,6 +13,7 @@ import mlc
 from mlc.runtime import outputs
 from mlc.runtime.arrays import address_of
 from mlc.runtime.outputs import OutputMemory
+from mlc.support.alignment import ALIGNMENT
 
 ROWS = [("y", np.dtype(np.float32), (128, 256)), ("small", np.dtype(np.int64), (3,))]
 
@@ -70,10 +71,44 @@ def test_a_caller_may_change_the_array_that_it_got():
         del y
 
 
-def test_small_and_open_outputs_are_not_kept():
+def test_small_and_large_outputs_are_not_kept():
     assert OutputMemory.of(ROWS[1:]) is None
-    assert OutputMemory.of([("y", np.dtype(np.float32), ("n", 1 << 20))]) is None
     assert OutputMemory.of([("y", np.dtype(np.uint8), (outputs.LARGEST + 1,))]) is None
+
+
+def test_outputs_of_open_sizes_are_kept_where_they_fit():
+    kept = memory([("y", np.dtype(np.float32), ("n", 256)), ("z", np.dtype(np.int64), ("n",))])
+    y, z = kept.arrays_of([(100, 256), (100,)])
+    first = address_of(y)
+    del y
+    grown = kept.arrays_of([(101, 256), (101,)])[0]  # a cache that grows by a row
+    assert (grown.shape, address_of(grown)) == ((101, 256), first)
+    held = kept.arrays_of([(101, 256), (101,)])[0]
+    assert address_of(held) != first
+    del grown
+    larger = kept.arrays_of([(1000, 256), (1,)])[0]
+    assert address_of(larger) not in (first, address_of(held))
+    assert not address_of(larger) % ALIGNMENT
+    assert kept.arrays_of([(0, 256), (0,)])[0].shape == (0, 256)
+    assert (z.shape, z.dtype) == ((100,), np.int64)
+
+
+def test_a_cache_that_grows_in_a_loop(tmp_path: Path):
+    path = tmp_path / "append.mlir"
+    path.write_text("""
+func.func @main(%past: tensor<1x?x64xf32, #graph.dims<[p]>> {graph.name = "past"}, %x: tensor<1x1x64xf32>
+    {graph.name = "x"}) -> (tensor<1x?x64xf32, #graph.dims<[p + 1]>> {graph.name = "present"}) {
+  %0 = graph.concatenate %past, %x {axis = 1} : (tensor<1x?x64xf32, #graph.dims<[p]>>, tensor<1x1x64xf32>)
+    -> tensor<1x?x64xf32, #graph.dims<[p + 1]>>
+  return %0 : tensor<1x?x64xf32, #graph.dims<[p + 1]>>
+}
+""")
+    exe = mlc.compile(path, threads=1)
+    past = wanted = np.zeros((1, 250, 64), np.float32)
+    for step in range(40):
+        x = np.full((1, 1, 64), step, np.float32)
+        past, wanted = exe({"past": past, "x": x})["present"], np.concatenate([wanted, x], 1)
+    np.testing.assert_array_equal(past, wanted)
 
 
 def test_threads_do_not_get_the_same_memory():
