@@ -183,6 +183,10 @@ class Stage:
             found = sorted({*found, *[k for k in self.spatial if k in self.symbolic and k < found[0]][-1:]})
         return found
 
+    def open_extent(self, axis: int | None) -> int:
+        """The typical extent of a symbolic axis; 0 for another one, and for none."""
+        return self.extents[axis] if axis is not None and axis in self.symbolic else 0
+
     @property
     def work(self) -> tuple[Index, ...]:
         """The symbolic extents, as expressions over the kernel's symbols."""
@@ -226,16 +230,22 @@ class Stage:
 
     @property
     def gather_index_may_overrun(self) -> bool:
-        """
-        Whether a gather along the last axis may leave its tensor in lanes that a predicate switches off.
+        """Whether a gather along the last axis may leave its tensor in lanes that a predicate switches off."""
+        return self.gathers_may_overrun([self.num_spatial - 1] if self.num_spatial else [])
 
-        It may where the axis is symbolic, or where only a mask keeps an index inside of the tensor: a gather computes
+    def gathers_may_overrun(self, lanes: Sequence[int]) -> bool:
+        """
+        Whether a gather may leave its tensor in lanes, along these axes, that a predicate switches off.
+
+        It may where an axis is symbolic, or where only a mask keeps an index inside of the tensor: a gather computes
         the address of every lane. An index that is the same for all lanes is part of one address for all.
         """
-        last = self.num_spatial - 1
-        ranges, argument = dict(enumerate(self.ranges)), self.op.body.block.args[last] if last >= 0 else None
-        computed = [r for r in self.reads if any(_is_computed_from(v, argument) for v in r.op.indices)]
-        return any(r.uses(last) and (last in self.symbolic or r.needs_mask(last, ranges)) for r in computed)
+        ranges, args = dict(enumerate(self.ranges)), [self.op.body.block.args[k] for k in lanes]
+        computed = [r for r in self.reads if any(_is_computed_from(v, a) for v in r.op.indices for a in args)]
+        symbolic = bool(self.symbolic.intersection(lanes))
+        if len(lanes) > 1 and symbolic and any(r.mask for r in computed):
+            return True  # form-tiles finds no place that is inside for all lanes (_check_unmasked)
+        return any(r.uses(k) and (k in self.symbolic or r.needs_mask(k, ranges)) for r in computed for k in lanes)
 
     @property
     def sums_gathered_rows(self) -> bool:

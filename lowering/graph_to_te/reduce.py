@@ -103,7 +103,10 @@ def _number(count: DimExpr, element: Attribute) -> Scalar:
     """A symbolic size as a floating-point number, computed from the kernel's symbols."""
     total: Scalar | None = None
     for atoms, c in count.terms:
-        factors = [te.cast(te.size(DimExpr({(atom,): 1})), element) for atom in atoms]
+        whole = DimExpr({atoms: 1})
+        known = atoms and whole in (te.current_stage().symbols or {})
+        sizes = [whole] if known else [DimExpr({(atom,): 1}) for atom in atoms]
+        factors = [te.cast(te.size(size), element) for size in sizes]
         part = factors[0] if factors else te.cast(te.size(1), element)
         for factor in factors[1:]:
             part = part * factor

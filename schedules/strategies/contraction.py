@@ -186,7 +186,7 @@ class ContractionSchedule(ContractionGrid):
     def skipped_taps(self) -> list[int]:
         """The reduction axes of a window whose taps are so far apart that many may lie in the padding of open sizes."""
         st, r = self.stage, self.roles
-        if not st.symbolic or len(self.pads) != 1 or r.dot or r.scalar.unit > 1 or r.rows is None:
+        if self.inlines_pads or not st.symbolic or len(self.pads) != 1 or r.dot or r.scalar.unit > 1 or r.rows is None:
             return []
         along = [e for e in r.scalar.exprs if any(e.uses(k) and k in st.symbolic for k in st.spatial)]
         return [k for k in st.reduce if any(abs(e.coefficient(k)) >= SKIPPED_DILATION for e in along)]

@@ -10,7 +10,8 @@ from mlc.schedules.analysis import Read
 from mlc.schedules.knobs import AUTO, BY_MODEL, SWITCH, blocks, switched
 from mlc.schedules.strategies.contraction_sizes import ContractionSizes
 from mlc.targets.cost.caches import is_far, streams
-from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block
+from mlc.targets.cost.grids import Grid, GridWork, choose_grid
+from mlc.targets.cost.open_sizes import open_block
 from mlc.targets.cost.thresholds import PAGE_BYTES
 from mlc.targets.cost.tiles import even_split
 from mlc.targets.matrix import MATRIX_PRODUCT_CYCLES, MATRIX_ROWS
@@ -28,12 +29,12 @@ class ContractionGrid(ContractionSizes):
         tile_axes = (r.rows, r.columns, r.lanes, outer_row)
         if self.reads_planes and outer_row is None and r.columns not in st.symbolic:
             return self._grid_of_planes(tile_rows)
-        symbolic_rows = (r.rows if outer_row is None else outer_row) in st.symbolic
+        open_rows = st.open_extent(r.rows if outer_row is None else outer_row)
         if outer_row is not None:
             rows, row_bytes, halo = self._image_rows(outer_row, tile_axes)
         else:
             rows = self._count(r.rows, tile_rows)
-            if rows > 1 and symbolic_rows and is_far(r.scalar.bytes, self.target):
+            if rows > 1 and open_rows and is_far(r.scalar.bytes, self.target):
                 # all of S is read once for each panel of V; the panel stays in L2
                 each = ceil(rows / self.threads)
                 return Grid(min(each, open_block(self.cycles / rows, self.threads)), 1)
@@ -54,7 +55,7 @@ class ContractionGrid(ContractionSizes):
             streams=outer_row is None,
             dealt=self.stage.deals_rows and (outer_row is not None or self._deals_pixels),
         )
-        return choose_grid(work, self.threads, self.target, symbolic_rows)
+        return choose_grid(work, self.threads, self.target, open_rows)
 
     def groups_of(self, others: Sequence[int]) -> list[int]:
         """

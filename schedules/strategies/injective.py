@@ -116,7 +116,7 @@ def turned_axis(st: Stage, target: Target) -> int | None:
     for axis in range(last - 1, -1, -1):
         if strided and (st.extents[axis] >= width // 2 or axis in st.symbolic):
             masked = not target.masked_memory and any(m.uses(axis) for r in strided for m in r.mask)
-            if not masked and all(r.step(axis) == 1 for r in strided):
+            if not masked and all(r.step(axis) == 1 for r in strided) and not st.gathers_may_overrun([axis, last]):
                 return axis
     return None
 
@@ -184,6 +184,8 @@ def interleaves(st: Stage, target: Target) -> bool:
     if st.extents[last - 1] < target.lanes("f32") and last - 1 not in st.symbolic:
         return False
     if any(m.uses(last) or m.uses(last - 1) for r in st.reads for m in r.mask):
+        return False
+    if st.gathers_may_overrun([last - 1, last]):
         return False
     apart = any(r.step(last) not in (0, 1) for r in st.reads)
     return apart and all(r.step(last - 1) in (0, 1) for r in st.reads)

@@ -138,8 +138,9 @@ class MatmulSchedule(ContractionSchedule):
         """
         if self.transposes or self.size.pixels > 1:
             return self.transposes
+        known = self._rows not in self.stage.symbolic  # blocks of open rows are as short as their fewest rows ask for
         far = is_far(self._bytes(self._rows), self.target) and self.size.words == 1
-        return switched(self.s.choose("blocked", SWITCH, BY_MODEL), far)
+        return switched(self.s.choose("blocked", SWITCH, BY_MODEL), far and known)
 
     def grid(self, outer_row: int | None, tile_rows: int, column_tiles: int) -> Grid:
         """The parallel grid of row blocks and column parts, by the bytes of one batch."""
@@ -155,7 +156,7 @@ class MatmulSchedule(ContractionSchedule):
             cycles=self.cycles,
             pads=False,
         )
-        return choose_grid(work, self.threads, self.target, self._rows in self.stage.symbolic)
+        return choose_grid(work, self.threads, self.target, self.stage.open_extent(self._rows))
 
     def _worth_packing(self) -> bool:
         """Whether V is a plain matrix that does not stay in L2, or whose rows map to the same cache sets."""
@@ -170,7 +171,8 @@ class MatmulSchedule(ContractionSchedule):
         rows, columns = self._count(self._rows, self.size.rows), self._count(r.lanes, self.size.lanes)
         batches = prod(st.extents[k] for k in self._batches)
         far = (self._bytes(self._rows), self._bytes(r.lanes))
-        parts = product_parts(rows, columns, batches, self.cycles, far, self.threads, target.core)
+        extents = st.open_extent(self._rows), st.open_extent(r.lanes)
+        parts = product_parts(rows, columns, batches, self.cycles, far, self.threads, target.core, extents)
         row_part = min(self.s.choose("row_part", blocks(rows), AUTO), rows) or parts.row_block
         column_part = min(self.s.choose("column_part", blocks(columns), AUTO), columns) or parts.column_parts
         unit = r.scalar.unit

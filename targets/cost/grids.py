@@ -7,12 +7,10 @@ from math import ceil
 
 from mlc.support.alignment import LINE_BYTES
 from mlc.targets.cost.caches import planned_l2_bytes
+from mlc.targets.cost.open_sizes import least_regret, open_block, open_blocks, scored_sizes
 from mlc.targets.cost.thresholds import (
     COLUMN_PARTS_PER_THREAD,
-    OPEN_BLOCK,
-    OPEN_TASK_CYCLES,
     PRODUCT_PARTS_PER_THREAD,
-    SCORED_SIZES,
 )
 from mlc.targets.cost.tiles import divisors, even_split
 from mlc.targets.machine import Core
@@ -115,17 +113,17 @@ class GridWork:
         return self.cycles * ceil(self.rows / threads) / self.rows + self.nests * moved + core.task_cycles
 
 
-def choose_grid(work: GridWork, threads: int, target: Target, open_rows: bool = False) -> Grid:
+def choose_grid(work: GridWork, threads: int, target: Target, open_rows: int = 0) -> Grid:
     """
     Blocks of rows that stay in L2 while all columns pass over them, in a grid that keeps every thread busy.
 
     A block of several rows must fit the planned part of L2, unless it is exactly one thread's share of the rows:
-    smaller blocks may be less even. With `open_rows` the number of rows is symbolic: `work.rows` is the typical number,
-    and costs are summed over the multiples `SCORED_SIZES` of it.
+    smaller blocks may be less even. `open_rows` is the typical extent of the axis that is cut into `work.rows` if this
+    is symbolic, else 0: then a grid is scored at several sizes, at each by its cost in terms of the best grid's.
     """
-    best: tuple[float, Grid] | None = None
+    scored: list[tuple[list[float], Grid]] = []
     l2, rows, core = planned_l2_bytes(target), work.rows, target.core
-    sizes = [max(1, round(rows * part)) for part in (SCORED_SIZES if open_rows else (1.0,))]
+    sizes = scored_sizes(rows, open_rows)
     even = open_rows or work.streams or not work.pads
     most = open_block(work.cycles / rows, threads) if open_rows and not work.halo_rows else rows
     shares = {ceil(rows / threads)} if work.dealt else set[int]()
@@ -139,45 +137,44 @@ def choose_grid(work: GridWork, threads: int, target: Target, open_rows: bool = 
                 continue
             orders = (False, True) if open_rows and 1 < threads and parts % threads == 0 else (False,)
             for grid in (Grid(block, parts, first) for first in orders):
-                cost = sum(work.cost(grid, some, threads, l2, core) for some in sizes)
-                if best is None or cost < best[0]:
-                    best = cost, grid
+                scored.append(([work.cost(grid, some, threads, l2, core) for some in sizes], grid))
+    best = least_regret(scored)
     far = work.streams and rows > 1 and not open_rows and work.block_bytes(ceil(rows / threads)) > l2
-    if far and (best is None or work.streamed_cost(threads, core) < best[0]):
+    if far and work.streamed_cost(threads, core) < work.cost(best, rows, threads, l2, core):
         return Grid(ceil(rows / threads), 1)
-    return best[1] if best is not None else Grid(1, 1)
-
-
-def open_block(cycles: float, threads: int) -> int:
-    """
-    The most rows of a block if the number of rows is symbolic; one row takes `cycles` cycles.
-
-    The block's loop has a constant trip count, so it also runs over masked rows past the end; and a block that holds
-    all rows leaves the other threads idle.
-    """
-    return OPEN_BLOCK if threads == 1 else max(2, min(OPEN_BLOCK, ceil(OPEN_TASK_CYCLES / max(cycles, 1.0))))
+    return best
 
 
 def product_parts(
-    rows: int, columns: int, batches: int, cycles: float, far: tuple[float, float], threads: int, core: Core
+    rows: int,
+    columns: int,
+    batches: int,
+    cycles: float,
+    far: tuple[float, float],
+    threads: int,
+    core: Core,
+    extents: tuple[int, int] = (0, 0),
 ) -> Grid:
     """
     Parts of a large product, as (rows a part, columns a part), so that threads are busy and bytes come from far once.
 
-    `far` is (bytes of the left operand, of the right one); the right one is read, and a copy of it written.
+    `far` is (bytes of the left operand, of the right one); the right one is read, and a copy of it written. `extents`
+    are those of the rows and of the columns, where they are symbolic, else 0, as for `choose_grid`.
     """
-    best: tuple[float, Grid] | None = None
+    scored: list[tuple[list[float], Grid]] = []
     most = PRODUCT_PARTS_PER_THREAD * threads
-    for row_parts in range(1, min(rows, most) + 1):
-        for column_parts in range(1, min(columns, most) + 1):
-            row, column = ceil(rows / row_parts), ceil(columns / column_parts)
-            if ceil(rows / row) != row_parts or ceil(columns / column) != column_parts:
-                continue
-            rounds = ceil(batches * row_parts * column_parts / threads)
-            share = rounds * row * column / (batches * rows * columns)
-            bytes_in = rounds * (far[0] * row / rows + 2 * far[1] * column / columns)
-            cost = cycles * share + bytes_in / core.memory_bytes_per_cycle + core.task_cycles * rounds
-            if best is None or cost < best[0]:
-                best = (cost, Grid(row, column))
-    assert best is not None
-    return best[1]
+    sizes = [(m, n) for m in scored_sizes(rows, extents[0]) for n in scored_sizes(columns, extents[1])]
+    row_parts, column_parts = (
+        open_blocks(count) if extent else [ceil(count / n) for n in range(1, min(count, most) + 1)]
+        for count, extent in zip((rows, columns), extents, strict=True)
+    )
+    for row in row_parts:
+        for column in column_parts:
+            costs: list[float] = []
+            for m, n in sizes:
+                rounds = ceil(batches * ceil(m / row) * ceil(n / column) / threads)
+                share = rounds * min(row, m) * min(column, n) / (batches * rows * columns)
+                bytes_in = rounds * (far[0] * min(row, m) / rows + 2 * far[1] * min(column, n) / columns)
+                costs.append(cycles * share + bytes_in / core.memory_bytes_per_cycle + core.task_cycles * rounds)
+            scored.append((costs, Grid(row, column)))
+    return least_regret(scored)

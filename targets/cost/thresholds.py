@@ -220,9 +220,9 @@ LEAST_DEPTH_BLOCK = 64
 
 # --- grids ----------------------------------------------------------------------------------------------------------
 
-SCORED_SIZES = (0.35, 0.6, 0.8, 1.0, 1.3, 1.7)
-"""Multiples of the typical size at which a symbolic extent is scored. Source: the range of the pictures that PP-OCRv4
-is given, around the one that is compiled for; not measured apart."""
+SCORED_POWERS = (0.6, 0.7, 0.8, 0.9, 1.0, 1.07)
+"""Powers of the typical size at which a symbolic extent is scored: of 256 pixels, 28 to 378. Source: networks are given
+pictures of 200 to 400 pixels, and halve them four times; not measured apart."""
 COLUMN_PARTS_PER_THREAD = 4
 """Parts of the columns that are tried, for each thread: more make tasks shorter than their start."""
 PRODUCT_PARTS_PER_THREAD = 2
@@ -230,6 +230,8 @@ PRODUCT_PARTS_PER_THREAD = 2
 OPEN_BLOCK = 32
 """Rows of a block, at most, if their number is known only at run time: the block's loop has a constant trip count, and
 also runs over masked rows past the end. Source: text detection on pictures of open sizes."""
+OPEN_BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+"""Tiles of a block that are tried for a product of two symbolic sizes; up to `OPEN_BLOCK`."""
 OPEN_TASK_CYCLES = 20000.0
 """Cycles of a task, at least, where the number of rows is known at run time: ten times what handing it over takes."""
 GOOD_BALANCE = 0.9

@@ -10,12 +10,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from mlc.targets.cost.caches import FLOAT_BYTES, far_bytes_per_cycle, spilled_bytes_per_cycle
-from mlc.targets.cost.thresholds import (
-    L2_SHARE_OF_TRANSFORMS,
-    OVERLAP,
-    SCORED_SIZES,
-    WINOGRAD_LEAST_COLUMNS,
-)
+from mlc.targets.cost.open_sizes import least_regret, scored_sizes
+from mlc.targets.cost.thresholds import L2_SHARE_OF_TRANSFORMS, OVERLAP, WINOGRAD_LEAST_COLUMNS
 from mlc.targets.cost.tiles import divisors, register_tile
 from mlc.targets.target import Target
 
@@ -114,13 +110,13 @@ class WinogradProblem:
 
     def best_rows(self, target: Target, threads: int) -> int:
         """How many rows of tiles a block has, where the picture's sizes are known at run time: good for most."""
-        pictures = [replace(self, tile_rows=max(1, round(self.tile_rows * part))) for part in SCORED_SIZES]
+        sizes = (scored_sizes(count, self.m * count) for count in (self.tile_rows, self.tile_columns))
+        pictures = [replace(self, tile_rows=rows, tile_columns=columns) for rows, columns in zip(*sizes, strict=True)]
 
-        def cost(rows: int) -> float:
-            block = Block(rows, self.tile_columns)
-            return sum(p.cycles(block, target, threads) / p.tile_rows for p in pictures)
+        def costs(rows: int) -> list[float]:
+            return [p.cycles(Block(min(rows, p.tile_rows), p.tile_columns), target, threads) for p in pictures]
 
-        return min(range(1, self.tile_rows + 1), key=cost)
+        return least_regret([(costs(rows), rows) for rows in range(1, self.tile_rows + 1)])
 
 
 def overlapped(computing: float, streaming: float) -> float:

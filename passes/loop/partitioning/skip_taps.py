@@ -42,10 +42,12 @@ def _bound(f: loop.ForOp, block: loop.BlockOp) -> None:
     bindings = space.exprs(block.bindings.data, block.args)
     inside = space.numbers_of(loops_around(block, f))
     iv, lower, upper = space.number(f.iv), f.lower, f.upper
+    bounded = set[bool]()  # each end once: iterations that two masks leave out would count twice
     for e in _inside_of_copies(block, bindings, space):
         inner = Index.of(0, {t: c for t, c in e.terms if term_dims(t) & inside})
         step = e.coefficient(iv)
-        if step and inner.is_affine and not (e - dim(iv) * step).uses(iv):
+        if step and (step > 0) not in bounded and inner.is_affine and not (e - dim(iv) * step).uses(iv):
+            bounded.add(step > 0)
             fails = failing(e - inner + inner.bounds(space.ranges)[1], iv, f, space)
             lower, upper = (lower + fails, upper) if step > 0 else (lower, upper - fails)
     set_exprs(space, f, {"bounds": [lower, upper]})

@@ -18,7 +18,8 @@ from mlc.targets.cost.caches import (
     spilled_bytes_per_cycle,
     streams,
 )
-from mlc.targets.cost.grids import Grid, GridWork, choose_grid, open_block, product_parts
+from mlc.targets.cost.grids import Grid, GridWork, choose_grid, product_parts
+from mlc.targets.cost.open_sizes import open_block
 from mlc.targets.cost.threads import balance, least_work, worth_threads
 from mlc.targets.cost.tiles import (
     RegisterTile,
