@@ -65,9 +65,7 @@ class OutputMemory:
     def arrays_of(self, shapes: Iterable[tuple[int, ...]]) -> list[Array]:
         """An array for each output, of shapes that are known now."""
         return [
-            np.empty(shape, dtype)
-            if kept is None or not SMALLEST <= math.prod(shape) * dtype.itemsize <= LARGEST
-            else _array(kept, shape, dtype)
+            np.empty(shape, dtype) if kept is None or not _is_kept_size(shape, dtype) else _array(kept, shape, dtype)
             for shape, (_, dtype, _), kept in zip(shapes, self._rows, self._kept, strict=True)
         ]
 
@@ -76,6 +74,10 @@ def _is_kept(row: Row) -> bool:
     _, dtype, shape = row
     if not all(isinstance(size, int) for size in shape):  # pyright: ignore[reportUnnecessaryIsInstance] an open size is text
         return True  # each call decides
+    return _is_kept_size(shape, dtype)
+
+
+def _is_kept_size(shape: tuple[int, ...], dtype: Any) -> bool:
     return SMALLEST <= math.prod(shape) * dtype.itemsize <= LARGEST
 
 

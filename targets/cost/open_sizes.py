@@ -1,4 +1,4 @@
-"""Choices for sizes that are known at run time: at which sizes they are compared, and the one that is good at all."""
+"""Choices where sizes are known at run time only: the sizes at which they are compared, and which of them is taken."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Choice = TypeVar("Choice")
 
 def scored_sizes(rows: int, extent: int) -> list[int]:
     """
-    The numbers of rows at which a grid is scored: `rows` alone where they are known, which an `extent` of 0 says.
+    The numbers of rows (or tiles of rows) at which a choice is scored: `rows` alone if `extent` is 0, which stands for
+    a known number; else the numbers that the axis has at powers (`SCORED_POWERS`) of `extent`, its typical size.
 
-    An extent that is known at run time is scored from the root of its typical value on, so that the rule is the same
-    for an axis of one symbol, and for one that several symbols were merged to.
+    Powers treat an axis that n symbols were merged to as they treat each symbol: (s1 * s2) ** p = s1 ** p * s2 ** p.
     """
     return [max(1, round(rows * extent ** (power - 1))) for power in SCORED_POWERS] if extent else [rows]
 
 
 def least_regret(scored: Sequence[tuple[Sequence[float], Choice]]) -> Choice:
-    """The choice whose costs at some sizes, each in terms of the least cost of any at this size, sum up to least."""
+    """The choice with the least sum of its costs at the scored sizes, each divided by the least cost at that size."""
     least = [min(costs) for costs in zip(*(costs for costs, _ in scored), strict=True)]
     return min(scored, key=lambda one: sum(cost / best for cost, best in zip(one[0], least, strict=True)))[1]
 

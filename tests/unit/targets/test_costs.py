@@ -19,7 +19,7 @@ from mlc.targets.cost.caches import (
     streams,
 )
 from mlc.targets.cost.grids import Grid, GridWork, choose_grid, product_parts
-from mlc.targets.cost.open_sizes import open_block
+from mlc.targets.cost.open_sizes import least_regret, open_block, scored_sizes
 from mlc.targets.cost.threads import balance, least_work, worth_threads
 from mlc.targets.cost.tiles import (
     RegisterTile,
@@ -265,6 +265,37 @@ def test_blocks_of_open_rows_are_short_on_threads() -> None:
     assert open_block(1.0, 1) == thresholds.OPEN_BLOCK
     assert open_block(1e6, 2) == 2
     assert open_block(2500.0, 2) == 8
+
+
+def test_merged_axes_are_scored_as_their_symbols() -> None:
+    assert scored_sizes(7, 0) == [7]
+    single, merged = scored_sizes(256, 256), scored_sizes(65536, 65536)
+    assert single[-2:] == [256, 377]
+    assert all(abs(n * n / m - 1) < 0.05 for n, m in zip(single, merged, strict=True))
+
+
+def test_the_choice_that_is_nowhere_bad() -> None:
+    assert least_regret([([1.0, 90.0], "few"), ([9.0, 30.0], "many"), ([1.5, 33.0], "both")]) == "both"
+
+
+def test_few_rows_of_open_number_keep_threads_busy() -> None:
+    """Two merged symbols, of which 16 tiles of rows (14 x 14 pixels) and 5000 are likely."""
+    work = GridWork(
+        1,
+        rows=5461,
+        columns=12,
+        row_bytes=4608.0,
+        halo_rows=0,
+        width=12.0,
+        weight_bytes=147456.0,
+        cycles=7.5e7,
+        pads=False,
+    )
+    grid = choose_grid(work, 2, ZEN5, 65536)
+    assert grid.columns_first or -(-16 // grid.row_block) >= 2
+    parts = product_parts(19, 8, 1, 5e5, (2.6e5, 2.6e5), 2, CORE, (256, 256))
+    for rows, columns in ((10, 4), (19, 8)):  # half of the typical sizes, and all of them
+        assert -(-rows // parts.row_block) * -(-columns // parts.column_parts) >= 2
 
 
 def test_threads_are_worth_more_than_they_take_to_wake() -> None:
